@@ -1,0 +1,22 @@
+"""The exceptions of the package. Outcomes of a search are enums (`verdict.py`); exceptions are for bad input and bugs."""
+
+from __future__ import annotations
+
+
+class FalsifierError(Exception):
+    """Root of every error that this package raises on purpose. Its text is one line meant for the user."""
+
+
+class InputError(FalsifierError, ValueError):
+    """A file or an argument cannot be used. The command line prints its text and exits with 2.
+
+    The text names the file, the place in it (line and column where there is one), what was found, and what to do.
+    """
+
+
+class UnsupportedError(FalsifierError, NotImplementedError):
+    """A well-formed input asks for something that is not implemented here: the verdict is `unknown`, with this reason."""
+
+
+class EngineError(FalsifierError, RuntimeError):
+    """An engine cannot run a network, or runs it wrongly: the next engine is tried."""

@@ -1,0 +1,51 @@
+"""What every engine offers: batches of flat points through a network, on one device and in one array namespace.
+
+Axes: b lane, n flat input (row-major over the concatenated inputs), m flat output (over the concatenated outputs), k atom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.objective import Ascent, ObjectiveForm
+
+Array = Any
+
+
+class Engine(Protocol):
+    """Runs a network in batches. Row i of a result depends on row i of the input alone, and equals what one sample gives."""
+
+    name: str  # "onnxruntime", "torch", "single-sample"
+    device: str  # "cpu", "cuda:0"
+    dtype: np.dtype[Any]  # of points and outputs: float32 or float64
+    n: int
+    m: int
+    differentiable: bool  # whether `vjp` and `ascend` exist
+
+    def asarray(self, x: NDArray[Any]) -> Array:
+        """Host data as this engine's array type, dtype and device."""
+        ...
+
+    def outputs(self, x: Array) -> Array:
+        """`[b, n]` -> `[b, m]`."""
+        ...
+
+    def activations(self, x: Array, tensors: Sequence[str]) -> dict[str, Array]:
+        """Named tensors of the model from one run, each `[b, size]`. Raises EngineError for a name it does not know."""
+        ...
+
+    def vjp(self, x: Array, seed: Array, window: Array | None = None) -> tuple[Array, Array]:
+        """Outputs `[b, m]` and the gradient `[b, n]` of sum(seed * outputs). `window` as in `ascend`."""
+        ...
+
+    def ascend(self, x: Array, objective: ObjectiveForm, window: Array | None = None) -> Ascent:
+        """Outputs, slacks, score and its gradient in one run.
+
+        `window` `[b]` chooses the straight-through gradient of Sign, Round, Floor and their like per lane: infinity (and None)
+        passes the gradient everywhere, w > 0 only where abs(pre-activation) <= w * its mean magnitude in that tensor.
+        """
+        ...

@@ -1,0 +1,28 @@
+"""What a run answers, and why it stopped. The value of each member is the word or the sentence shown to the user."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Verdict(Enum):
+    """The answer for one instance, in the words of the competition's results file."""
+
+    SAT = "sat"
+    UNSAT = "unsat"
+    UNKNOWN = "unknown"
+    TIMEOUT = "timeout"
+    ERROR = "error"
+
+
+class StopReason(Enum):
+    """Why a run stopped."""
+
+    CONFIRMED = "a witness was confirmed on the original network"
+    EMPTY_INPUT_SET = "the input set is empty: no input can satisfy the query"
+    SINGLE_POINT = "every input is fixed and the only point does not satisfy the query"
+    DEADLINE = "the time limit was reached"
+    EVALUATIONS = "the cap on evaluations was reached"
+    EXHAUSTED = "every stage of the portfolio ended without a witness"
+    UNSUPPORTED = "the query or the network asks for something that is not supported"
+    INTERRUPTED = "the run was interrupted"
