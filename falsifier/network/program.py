@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 OPSET = 21  # of every primitive
+WINDOW = "window"  # the program input [b] that straight-through adjoints read, present only where one asked for it
 Shape = tuple[int, ...]
 
 
@@ -58,21 +59,40 @@ class Primitive:
 
 @dataclass
 class Program:
-    """Primitives in execution order, and what their names stand for."""
+    """Primitives in execution order, and what their names stand for. `inputs` are the graph inputs, in order."""
 
+    inputs: list[str] = field(default_factory=list)
     primitives: list[Primitive] = field(default_factory=list)
     constants: dict[str, NDArray[Any]] = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
 
 
+def computed_dtype(dtype: Any) -> np.dtype[Any]:
+    """The type in which a tensor of the model is computed: half precision is widened to float32, every other type is kept."""
+    dtype = np.dtype(dtype)
+    return np.dtype(np.float32) if dtype.name in ("float16", "bfloat16") else dtype
+
+
 class Builder:
     """Appends primitives to a program."""
 
-    def __init__(self, program: Program | None = None) -> None:
-        self.program = program or Program()
+    def __init__(self) -> None:
+        self.program = Program()
         self._by_content: dict[tuple[str, Shape, bytes], str] = {}
         self._views: dict[tuple[str, Shape, int], Value] = {}
+        self._producers: dict[str, Primitive] = {}
         self._count = 0
+
+    def fork(self) -> Builder:
+        """A builder that goes on from here without changing this one's program."""
+        copy = Builder()
+        program = self.program
+        copy.program = Program(
+            list(program.inputs), list(program.primitives), dict(program.constants), dict(program.values)
+        )
+        copy._by_content, copy._views = dict(self._by_content), dict(self._views)
+        copy._producers, copy._count = dict(self._producers), self._count
+        return copy
 
     def fresh(self, hint: str) -> str:
         """A name not used before."""
@@ -81,9 +101,46 @@ class Builder:
 
     def input(self, name: str, stored: Shape, dtype: np.dtype[Any]) -> Value:
         """A graph input `[b, *stored]`."""
-        value = Value(name, stored, stored, dtype)
+        value = Value(name, stored, stored, np.dtype(dtype))
         self.program.values[name] = value
+        self.program.inputs.append(name)
         return value
+
+    def window(self, dtype: Any) -> Value:
+        """The width of straight-through windows, one number per lane: a program input `[b]`, made on first use.
+
+        A lane's width w is in units of a tensor's mean magnitude (see `Engine.ascend`). The engine feeds the largest finite
+        number for "pass everywhere", so that width times a mean of 0 is 0 and not NaN.
+        """
+        return self.program.values.get(WINDOW) or self.input(WINDOW, (), np.dtype(dtype))
+
+    def producer(self, name: str) -> Primitive | None:
+        """The primitive whose output is called `name`; None for program inputs and constants."""
+        return self._producers.get(name)
+
+    def spread(self, array: NDArray[Any]) -> Value:
+        """A constant repeated in every lane, `[b, *shape]`: for primitives that do not broadcast, such as Concat."""
+        array = np.asarray(array)
+        if "lanes" not in self.program.values:
+            # [b] as a one-element tensor: the one value of a program that has no lane axis
+            first = self.program.values[self.program.inputs[0]]
+            self._append(Primitive("Shape", (first.name,), ("lanes",), {"start": 0, "end": 1}))
+            self.program.values["lanes"] = Value("lanes", (), (), np.dtype(np.int64))
+        target = "lanes"
+        if array.ndim:
+            target = self.fresh("lanes")
+            ones = self.constant(np.ones(array.ndim, dtype=np.int64))
+            self._append(Primitive("Concat", ("lanes", ones), (target,), {"axis": 0}))
+            self.program.values[target] = Value(target, (), (), np.dtype(np.int64))
+        result = Value(self.fresh("spread"), array.shape, array.shape, array.dtype)
+        self._append(Primitive("Expand", (self.constant(array[None]), target), (result.name,)))
+        self.program.values[result.name] = result
+        return result
+
+    def _append(self, primitive: Primitive) -> None:
+        self.program.primitives.append(primitive)
+        for name in primitive.outputs:
+            self._producers[name] = primitive
 
     def constant(self, array: NDArray[Any]) -> str:
         """The name of a constant; small equal ones are shared."""
@@ -112,7 +169,7 @@ class Builder:
         """
         names = tuple("" if v is None else v.name if isinstance(v, Value) else self.constant(v) for v in inputs)
         values = [Value(self.fresh(op), shape, shape, np.dtype(dtype), lead) for shape, dtype in results]
-        self.program.primitives.append(Primitive(op, names, tuple(v.name for v in values), attributes))
+        self._append(Primitive(op, names, tuple(v.name for v in values), attributes))
         for v in values:
             self.program.values[v.name] = v
         return values
@@ -150,27 +207,67 @@ class Builder:
         """The same array under another sample shape of equal size (Reshape, Flatten, Squeeze, Unsqueeze: free)."""
         return Value(value.name, tuple(shape), value.stored, value.dtype, value.lead)
 
-    def broadcast_operands(self, operands: Sequence[Value | NDArray[Any]]) -> tuple[list[Value | NDArray[Any]], Shape, Shape]:
+    def elementwise(
+        self, op: str, operands: Sequence[Value | NDArray[Any]], dtype: Any = None, **attributes: Any
+    ) -> Value:
+        """Append an elementwise primitive with numpy broadcasting over the samples, whatever views the operands are stored in."""
+        aligned, shape, stored = self.broadcast_operands(operands)
+        lead = next(v.lead for v in aligned if isinstance(v, Value))
+        return self.shaped(self.emit(op, aligned, stored, dtype, lead=lead, **attributes), shape)
+
+    def broadcast_operands(
+        self, operands: Sequence[Value | NDArray[Any]]
+    ) -> tuple[list[Value | NDArray[Any]], Shape, Shape]:
         """Operands of an elementwise primitive, aligned so that numpy broadcasting on the arrays is the sample's broadcasting.
 
         Returns the aligned operands, the sample shape of the result and its stored shape. Values that already share one stored
-        shape are left as they are.
+        shape are left as they are. The aligned Values all have one rank and one lead; the constants have no lane axis.
         """
-        shape = np.broadcast_shapes(*(v.shape for v in operands))
-        values = [v for v in operands if isinstance(v, Value)]
-        arrays = [v for v in operands if not isinstance(v, Value)]
-        first = values[0]
-        same = all(v.stored == first.stored and v.lead == first.lead and v.shape == shape for v in values)
-        if same and all(a.size == 1 for a in arrays):
-            flat: list[Value | NDArray[Any]] = [v if isinstance(v, Value) else v.reshape(()) for v in operands]
-            return flat, shape, first.stored
-        # every operand at full rank, minus the leading axes on which all of them have length 1
+        shape: Shape = np.broadcast_shapes(*(v.shape for v in operands))
         rank = len(shape)
-        padded = [(1,) * (rank - v.ndim if not isinstance(v, Value) else rank - len(v.shape)) + tuple(v.shape) for v in operands]
-        drop = 0
-        while drop < rank and all(p[drop] == 1 for p in padded):
-            drop += 1
+        padded = [(1,) * (rank - len(v.shape)) + tuple(v.shape) for v in operands]
+        values = [v for v in operands if isinstance(v, Value)]
+        first = values[0]
+        if all(v.stored == first.stored and v.lead == first.lead and v.shape == shape for v in values):
+            # stored as they are, if each constant is a scalar or lives in the trailing axes that are stored
+            kept = rank - len(first.stored)
+            trailing = kept >= 0 and shape[kept:] == first.stored
+            flat: list[Value | NDArray[Any]] = []
+            for operand, p in zip(operands, padded, strict=True):
+                if isinstance(operand, Value):
+                    flat.append(operand)
+                elif operand.size == 1:
+                    flat.append(operand.reshape(()))
+                elif trailing and all(d == 1 for d in p[:kept]):
+                    flat.append(operand.reshape(p[kept:]))
+                else:
+                    break
+            else:
+                return flat, shape, first.stored
+        # every operand at full rank, minus leading axes on which all of them have length 1: as many as make a view unneeded
+        free = next((i for i in range(rank) if shape[i] != 1), rank)
+        drop = next(
+            (
+                rank - len(v.stored)
+                for v in values
+                if v.lead == 1 and v.stored == v.shape[len(v.shape) - len(v.stored) :]
+            ),
+            free,
+        )
+        drop = drop if 0 <= drop <= free else free
         aligned: list[Value | NDArray[Any]] = []
         for operand, p in zip(operands, padded, strict=True):
             aligned.append(self.view(operand, p[drop:]) if isinstance(operand, Value) else operand.reshape(p[drop:]))
         return aligned, shape, shape[drop:]
+
+    def sum_to(self, gradient: Value, stored: Shape) -> Value:
+        """The gradient of an operand that was broadcast from `[lead * b, *stored]`: summed over the axes that it was repeated on.
+
+        `stored` has the gradient's rank (as `broadcast_operands` aligns them).
+        """
+        axes = [i + 1 for i, (a, d) in enumerate(zip(stored, gradient.stored, strict=True)) if a == 1 and d != 1]
+        if not axes:
+            return gradient
+        return self.emit(
+            "ReduceSum", [gradient, np.array(axes, dtype=np.int64)], tuple(stored), lead=gradient.lead, keepdims=1
+        )

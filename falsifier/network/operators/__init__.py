@@ -7,13 +7,18 @@ A file defines two dictionaries:
 * `PRIMITIVES: dict[str, PrimitiveRule]`, by the primitive's operator type: its reverse-mode adjoint (more primitives) and its
   torch closure.
 
-`_LOWERING_FILES` and `_PRIMITIVE_FILES` name the file of each, so that only what a model uses is imported.
+`FILES` lists what each file defines, so that only the files that a model needs are imported; a test compares the two.
+An operator without a rule of its own is expanded into its ONNX function body, where the standard defines one.
+
+Straight-through gradients: the adjoint of Sign, Round, Floor, Ceil and casts to integers is
+`straight_through.pass_gradient(build, primitive, g)`, which reads the lanes' window widths from `build.window(dtype)`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from falsifier.network.program import Builder, Operand, Primitive, Value
@@ -21,7 +26,10 @@ from falsifier.network.program import Builder, Operand, Primitive, Value
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the model, decoded: `attributes` as Python values (int, float, str, bytes, list, numpy array, GraphProto)."""
+    """A node of the model, decoded: `attributes` as Python values (int, float, str, bytes, list, numpy array, GraphProto).
+
+    `outputs` are the names as the model writes them, '' for an optional output that is not wanted.
+    """
 
     op: str
     domain: str
@@ -30,16 +38,23 @@ class Node:
     outputs: tuple[str, ...]
     name: str = ""
 
+    @property
+    def key(self) -> str:
+        """The operator's name in `LOWERINGS`."""
+        return f"{self.domain}.{self.op}" if self.domain not in ("", "ai.onnx") else self.op
+
 
 Lowering = Callable[[Builder, Node, Sequence[Operand]], Sequence[Operand]]
 """(builder, node, operands) -> results, one per output of the node. At least one operand is a Value (all-constant nodes are
-folded before). A result may be a numpy array (Shape, Size). Raises UnsupportedError with a one-line reason."""
+folded before). Trailing operands may be missing, omitted ones are None. A result may be a numpy array (Shape, Size). Half
+precision never appears: constants and Values are float32 by then. Raises UnsupportedError with a one-line reason."""
 
 Gradients = Sequence[Value | None]
 Adjoint = Callable[[Builder, Primitive, Gradients], Gradients]
 """(builder, primitive, gradient of each output, None where nothing flows) -> gradient of each input, None where none is needed
 (constants, indices). A gradient has the stored shape and lead of the value it belongs to; summing over several uses is the
-caller's work."""
+caller's work. At least one output has a gradient, and at least one input needs one; `build.program.values.get(name)` is None
+for inputs that are constants."""
 
 
 @dataclass(frozen=True)
@@ -51,3 +66,44 @@ class PrimitiveRule:
 
     torch: Callable[[Sequence[Any], dict[str, Any]], tuple[Any, ...]]
     adjoint: Adjoint | None = None
+
+
+# file -> (the ONNX operators that it lowers, the primitives that it defines), separated by blanks
+FILES: dict[str, tuple[str, str]] = {
+    "pointwise": (
+        "Relu LeakyRelu Add Sub Mul Div Neg Identity Dropout",
+        "Relu LeakyRelu Add Sub Mul Div Neg Identity",
+    ),
+    "linear": ("MatMul Gemm", "MatMul Gemm"),
+    "convolution": ("Conv ConvTranspose", "Conv ConvTranspose"),
+    "shape": (
+        "Reshape Flatten Squeeze Unsqueeze Transpose Expand Tile Shape Size",
+        "Reshape Transpose Expand Tile Shape ReduceSum",
+    ),
+    "slicing": ("Concat Slice Split Gather", "Concat Slice Split Gather Pad"),
+}
+
+
+class _Table(Mapping[str, Any]):
+    """Operator name -> rule, importing the file that defines the rule when it is first asked for."""
+
+    def __init__(self, column: int, attribute: str) -> None:
+        self._attribute = attribute
+        self._files = {op: file for file, columns in FILES.items() for op in columns[column].split()}
+
+    def __getitem__(self, op: str) -> Any:
+        module = import_module(f"{__name__}.{self._files[op]}")
+        return getattr(module, self._attribute)[op]
+
+    def __contains__(self, op: object) -> bool:
+        return op in self._files
+
+    def __iter__(self) -> Any:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+
+LOWERINGS: Mapping[str, Lowering] = _Table(0, "LOWERINGS")
+PRIMITIVES: Mapping[str, PrimitiveRule] = _Table(1, "PRIMITIVES")
