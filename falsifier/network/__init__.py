@@ -1,1 +1,7 @@
+"""ONNX models as something to search: a reference that decides, and engines that run batches of points with gradients."""
 
+from __future__ import annotations
+
+from falsifier.network.load import Network, load
+
+__all__ = ["Network", "load"]

@@ -1,0 +1,133 @@
+"""A model from wherever it comes: a path (plain or gzip), bytes, or a ModelProto. Nothing heavy is imported here."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from falsifier.errors import InputError
+from falsifier.network.reference import Reference
+
+if TYPE_CHECKING:
+    from falsifier.network.engine import Engine
+    from falsifier.network.lowering import Lowered
+    from falsifier.network.selection import Attempt
+
+_GZIP = b"\x1f\x8b"
+
+
+class Network:
+    """A model, and what is made of it on demand: the reference, the lowered program, an engine.
+
+    `origin` names it in messages. `report` says, after `engine`, how each engine fared.
+    """
+
+    def __init__(
+        self,
+        data: bytes | None,
+        path: Path | None = None,
+        origin: str = "<model>",
+        shapes: Sequence[tuple[int, ...]] | None = None,
+    ) -> None:
+        self._data = data
+        self.path = path
+        self.origin = origin
+        self.shapes = None if shapes is None else [tuple(s) for s in shapes]
+        self.report: tuple[Attempt, ...] = ()
+
+    @property
+    def data(self) -> bytes:
+        """The model's bytes, unpacked."""
+        if self._data is None:
+            assert self.path is not None
+            self._data = _read(self.path)
+        return self._data
+
+    @cached_property
+    def reference(self) -> Reference:
+        """The original in onnxruntime. Raises InputError where it cannot be loaded."""
+        # a file by its path, so that onnxruntime finds external data; a packed one by its bytes
+        if self.path is not None and self._data is None:
+            return Reference(str(self.path), self.shapes, origin=self.origin)
+        folder = None if self.path is None else str(self.path.parent.resolve())
+        return Reference(self.data, self.shapes, folder=folder, origin=self.origin)
+
+    @cached_property
+    def lowered(self) -> Lowered:
+        """The batched program. Raises UnsupportedError where the model cannot be lowered."""
+        from falsifier.network.lowering import lower
+
+        return lower(self.proto(), [i.shape for i in self.reference.inputs])
+
+    def proto(self) -> Any:
+        """The model as a ModelProto, external data included (imports onnx)."""
+        import onnx
+        from google.protobuf.message import DecodeError
+
+        try:
+            model = onnx.load_model_from_string(self.data)
+            if self.path is not None:
+                onnx.load_external_data_for_model(model, str(self.path.parent))
+        except (DecodeError, OSError, ValueError) as error:
+            raise InputError(f"{self.origin}: this model cannot be read: {' '.join(str(error).split())}") from error
+        return model
+
+    def shaped(self, shapes: Sequence[tuple[int, ...]] | None) -> Network:
+        """This network with concrete input shapes, one per input in the model's order (open dimensions are 1 otherwise)."""
+        if shapes is None:
+            return self
+        return Network(self._data, self.path, self.origin, shapes)
+
+    def engine(
+        self, device: str = "auto", box: tuple[NDArray[Any], NDArray[Any]] | None = None, *, check: bool = True
+    ) -> Engine:
+        """The first engine that passes the self-check over `box` (lower `[n]`, upper `[n]`): onnxruntime, torch, single samples.
+
+        Sets `report`. Raises InputError for a device that cannot be had.
+        """
+        from falsifier.network.selection import choose
+
+        engine, self.report = choose(self, device, box, check=check)
+        return engine
+
+
+def load(model: str | Path | bytes | Any) -> Network:
+    """A network from a path (plain or gzip), the bytes of a model, or an `onnx.ModelProto`.
+
+    Cheap: a file is opened, nothing of it is interpreted. Raises InputError for a file that cannot be read.
+    """
+    if isinstance(model, (str, Path)):
+        path = Path(model)
+        try:
+            with path.open("rb") as file:
+                packed = file.read(2) == _GZIP
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        return Network(_read(path) if packed else None, path, str(path))
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        data = bytes(model)
+        return Network(_unpack(data, "<bytes>") if data[:2] == _GZIP else data, origin="<bytes>")
+    if hasattr(model, "SerializeToString"):
+        return Network(model.SerializeToString(), origin="<ModelProto>")
+    raise InputError(f"a network is a path, bytes or a ModelProto, not a {type(model).__name__}")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    return _unpack(data, str(path)) if data[:2] == _GZIP else data
+
+
+def _unpack(data: bytes, origin: str) -> bytes:
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{origin}: the gzip data is cut off or damaged: {error}") from error

@@ -1,0 +1,50 @@
+"""What both uses of onnxruntime share: session options, its exceptions in one line, and the cores that may be used."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from falsifier.errors import FalsifierError
+
+
+def available_cores() -> int:
+    """Cores that this process may run on: its CPU affinity, not the machine's count."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def session_options(threads: int) -> Any:
+    """`SessionOptions` with that many compute threads, none of them spinning, and nothing written to stderr."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    options.log_severity_level = 4
+    return options
+
+
+def errors() -> tuple[type[Exception], ...]:
+    """What onnxruntime raises. Its classes have no common root of their own."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    found = [kind for kind in vars(state).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+    return (*found, RuntimeError, ValueError, IndexError)
+
+
+def one_line(error: Exception, limit: int = 240) -> str:
+    """The text of an exception without its line breaks, its codes and its tail."""
+    text = " ".join(str(error).split())
+    if text.startswith("[ONNXRuntimeError]"):
+        text = text.split(" : ", 3)[-1]
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether onnxruntime says that an allocation failed."""
+    text = str(error).lower()
+    return "bad_alloc" in text or "bad allocation" in text or "failed to allocate" in text or "out of memory" in text
