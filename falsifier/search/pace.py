@@ -1,0 +1,62 @@
+"""Pace: how fast each kind of work goes, and the clock by which stages share their time.
+
+Without a cap on evaluations this is the budget's clock and measured speeds. With one, time is counted in evaluations at
+nominal speeds, so that no clock decides how much work a stage gets and the same rng seed gives the same result; the
+real deadline still ends the search.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import Enum
+
+from falsifier.budget import Budget
+
+
+class Work(Enum):
+    """Kinds of work with speeds of their own; the value is the nominal seconds of one evaluation."""
+
+    SINGLE = 2e-4
+    BATCH = 2e-5
+    GRADIENT = 1e-4
+
+
+@dataclass
+class Pace:
+    """Seconds per evaluation of each kind of work, smoothed over calls."""
+
+    budget: Budget
+    _seconds: dict[Work, float] = field(default_factory=dict)
+    _counted: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.nominal = (
+            self.budget.max_evaluations is not None
+        )  # time is counted in evaluations; a later cap changes nothing
+
+    def now(self) -> float:
+        """A reading in seconds, to be compared with other readings."""
+        return self._counted if self.nominal else self.budget.clock()
+
+    def note(self, work: Work, evaluations: int, seconds: float) -> None:
+        """Take in that `evaluations` of a kind took `seconds`."""
+        if evaluations <= 0:
+            return
+        self._counted += work.value * evaluations
+        each = seconds / evaluations
+        # The first calls carry warm-up (allocation, kernel choice): a fast reading is believed sooner than a slow one.
+        old = self._seconds.get(work)
+        share = 1.0 if old is None else (0.7 if each < old else 0.3)
+        self._seconds[work] = each if old is None else old + share * (each - old)
+
+    def seconds(self, work: Work) -> float | None:
+        """Seconds of one evaluation, None while unknown."""
+        return work.value if self.nominal else self._seconds.get(work)
+
+    def fits(self, work: Work, seconds: float, unknown: int) -> int:
+        """How many evaluations fit into `seconds` (at least 1); `unknown` while the speed is not known."""
+        each = self.seconds(work)
+        left = self.budget.evaluations_left()
+        count = unknown if each is None else seconds / max(each, 1e-9)
+        return max(1, int(min(count, left, 1 << 24))) if not math.isnan(count) else 1

@@ -1,0 +1,152 @@
+"""One run of a search: its budget, ledger, candidates and records, and the calls by which stages evaluate points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.arrays import Array, Rng, as_like, to_host
+from falsifier.budget import Budget
+from falsifier.search.candidates import Candidates
+from falsifier.search.ledger import Ledger
+from falsifier.search.pace import Pace, Work
+from falsifier.search.result import StageRecord
+from falsifier.search.source import ProblemSource
+
+if TYPE_CHECKING:
+    from falsifier.problem import Problem
+
+
+@dataclass(frozen=True)
+class Found:
+    """A confirmed point `[n]`, its target, and the stage that found it."""
+
+    stage: str
+    target: int
+    point: NDArray[Any]
+
+
+@dataclass
+class Run:
+    """The state that stages share. `stage` names the one at work."""
+
+    problems: ProblemSource
+    budget: Budget
+    rng: Rng
+    candidates: Candidates
+    ledger: Ledger
+    pace: Pace
+    integer: NDArray[np.bool_]  # `[f]`: free inputs that look integer-valued
+    records: dict[str, StageRecord] = field(default_factory=dict)
+    found: Found | None = None
+    stage: str = ""
+    rounds: int = 0
+    dealt: int = 0  # lanes dealt to targets in turn so far
+    until: float = 0.0  # reading of `pace` at which the stage at work hands over
+
+    @classmethod
+    def start(cls, problems: ProblemSource, budget: Budget, rng: Rng, confirm: Callable[[NDArray[Any]], bool]) -> Run:
+        """A fresh run over all targets of `problems`."""
+        single = problems.single
+        candidates = Candidates(confirm, budget, single.t)
+        ledger = Ledger(single.t, single.f)
+        return cls(problems, budget, rng, candidates, ledger, Pace(budget), integer_valued(single))
+
+    def over(self) -> bool:
+        """Whether the search ends here."""
+        return self.found is not None or self.budget.exhausted()
+
+    def going(self, evaluations: int = 1) -> bool:
+        """Whether the stage at work may make this many more evaluations."""
+        if self.over() or self.pace.now() >= self.until:
+            return False
+        return self.budget.evaluations_left() >= evaluations
+
+    def left(self) -> float:
+        """Seconds that the stage at work still has, by the pace's clock."""
+        left = self.until - self.pace.now()
+        return left if self.pace.nominal else min(left, self.budget.remaining())
+
+    def evaluate(self, problem: Problem, points: Array, target: Array) -> NDArray[np.float64]:
+        """Margins `[b]`, on the host, of points `[b, f]` against their targets `[b]`; serves the ledger and the door."""
+        with self.timed(work_of(self, problem), points.shape[0]):
+            margin = host_margin(problem.evaluate(points, target).margin)
+        self.offer(problem, points, target, margin)
+        return margin
+
+    def screen(self, problem: Problem, points: Array) -> NDArray[np.float64]:
+        """Margins `[b, t]`, on the host, of every point against every target; serves the ledger and the door."""
+        with self.timed(work_of(self, problem), points.shape[0]):
+            margin = host_margin(problem.screen(points))
+        lane = np.argmax(margin, axis=0)
+        aim = np.arange(margin.shape[1])
+        best = margin[lane, aim]
+        keep = np.flatnonzero(np.isfinite(best) & self.ledger.open)
+        if keep.size:
+            self.offer(problem, points[as_like(lane[keep], problem.like)], aim[keep], best[keep])
+        return margin
+
+    def timed(self, work: Work, evaluations: int) -> _Timed:
+        """A context that tells the pace how long this many evaluations took."""
+        return _Timed(self.pace, work, evaluations)
+
+    def offer(self, problem: Problem, points: Array, target: Array, margin: NDArray[np.float64]) -> None:
+        """Serve the ledger and the door with evaluated points `[b, f]` of targets `[b]`; margin `[b]` on the host."""
+        if margin.size == 0:
+            return
+        aim = target if isinstance(target, np.ndarray) else to_host(target)
+        better = self.ledger.improving(aim, margin)
+        if better.size:
+            chosen = to_host(points[as_like(better, problem.like)])
+            self.ledger.raise_margin(aim[better], margin[better], chosen)
+            self.record.improvements += int(better.size)
+        if self.found is not None or not np.max(margin) >= 0:
+            return
+
+        def embed(lanes: NDArray[np.int64]) -> NDArray[Any]:
+            return np.asarray(to_host(problem.embed(points[as_like(lanes, problem.like)])))
+
+        hit = self.candidates.admit(embed, aim, margin)
+        if hit is not None:
+            lane, point = hit
+            self.ledger.open[aim[lane]] = False
+            self.found = Found(self.stage, int(aim[lane]), point)
+
+    @property
+    def record(self) -> StageRecord:
+        """The record of the stage at work."""
+        return self.records.setdefault(self.stage, StageRecord())
+
+
+class _Timed:
+    """Notes the evaluations and seconds of a block."""
+
+    def __init__(self, pace: Pace, work: Work, evaluations: int) -> None:
+        self._pace, self._work, self._evaluations = pace, work, evaluations
+
+    def __enter__(self) -> None:
+        self._start = self._pace.budget.clock()
+
+    def __exit__(self, *_: object) -> None:
+        self._pace.note(self._work, self._evaluations, self._pace.budget.clock() - self._start)
+
+
+def integer_valued(problem: Problem) -> NDArray[np.bool_]:
+    """Free inputs `[f]` with integer bounds in every target, two or more apart in one: pixels, positions, counts."""
+    lower, upper = (to_host(a) for a in problem.box(as_like(np.arange(min(problem.t, 1000)), problem.like)))
+    whole = (lower == np.round(lower)) & (upper == np.round(upper))
+    return np.asarray(whole.all(axis=0) & (upper - lower >= 2).any(axis=0))
+
+
+def work_of(run: Run, problem: Problem) -> Work:
+    """Which kind of work evaluating a problem is."""
+    return Work.SINGLE if problem.serial else Work.BATCH
+
+
+def host_margin(margin: Array) -> NDArray[np.float64]:
+    """Margins as host float64."""
+    return np.asarray(to_host(margin), dtype=np.float64)

@@ -1,0 +1,101 @@
+"""The search itself: turns of the stages, each longer than the last, until a witness or the end of the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.arrays import Rng
+from falsifier.budget import Budget
+from falsifier.search.portfolio import stages_of
+from falsifier.search.result import SearchResult
+from falsifier.search.run import Run
+from falsifier.search.source import ProblemSource
+from falsifier.search.stage import Stage
+from falsifier.verdict import StopReason
+
+_GROWTH = 2.0  # of a stage's turn from pass to pass
+_LONGEST = 0.2  # of the time left that one turn may take
+
+
+def search(
+    problems: ProblemSource,
+    budget: Budget,
+    rng: Rng,
+    confirm: Callable[[NDArray[Any]], bool],
+    portfolio: str | list[Stage] = "standard",
+) -> SearchResult:
+    """Search the targets of `problems` for a point that `confirm` accepts.
+
+    `confirm` gets full inputs `[n]` on the host. With `budget.max_evaluations` set and a deadline that does not bind,
+    the result depends on the rng's seed, the cap and the device alone. `portfolio`: a name or the stages themselves.
+
+    Raises InputError for an unknown name.
+    """
+    run = Run.start(problems, budget, rng, confirm)
+    todo = stages_of(portfolio) if isinstance(portfolio, str) else portfolio
+    if run.problems.single.f == 0:
+        return _only_point(run)
+    scale = 1.0
+    while not run.over():
+        before = budget.evaluations
+        live = []
+        for stage in todo:
+            # Asked only now: the question may build the batched engine, which an easy instance never needs.
+            if run.over() or not stage.applies(run):
+                continue
+            live.append(stage)
+            _turn(run, stage, scale)
+        if not run.over() and budget.evaluations == before:
+            return _result(run, StopReason.EXHAUSTED)
+        todo = live
+        scale *= _GROWTH
+    if run.found is not None:
+        return _result(run, StopReason.CONFIRMED)
+    return _result(run, StopReason.DEADLINE if budget.remaining() <= 0 else StopReason.EVALUATIONS)
+
+
+def _turn(run: Run, stage: Stage, scale: float) -> None:
+    """One turn of a stage, recorded."""
+    run.stage = stage.name
+    record, started, evaluations = run.record, run.budget.clock(), run.budget.evaluations
+    now = run.pace.now()
+    seconds = stage.slice * scale
+    if not run.pace.nominal:
+        seconds = min(seconds, max(_LONGEST * run.budget.remaining(), 0.02))
+    run.until = now + seconds
+    stage.turn(run)
+    record.calls += 1
+    record.evaluations += run.budget.evaluations - evaluations
+    record.seconds += run.budget.clock() - started
+
+
+def _only_point(run: Run) -> SearchResult:
+    """Every input is fixed: one evaluation decides."""
+    problem = run.problems.single
+    run.stage = "point"
+    if not run.over():
+        run.screen(problem, np.zeros((1, 0), dtype=problem.dtype))
+    return _result(run, StopReason.CONFIRMED if run.found else StopReason.SINGLE_POINT)
+
+
+def _result(run: Run, reason: StopReason) -> SearchResult:
+    found = run.found
+    kept = [int(aim) for aim in run.ledger.ranked()[:1000]]
+    points = {aim: point for aim in kept if (point := run.ledger.point(aim)) is not None}
+    return SearchResult(
+        found=found is not None,
+        reason=reason,
+        stage=None if found is None else found.stage,
+        target=None if found is None else found.target,
+        point=None if found is None else found.point,
+        margin=run.ledger.margin,
+        points=points,
+        evaluations=run.budget.evaluations,
+        rounds=run.rounds,
+        rejections=run.candidates.rejections,
+        stages=run.records,
+    )

@@ -1,0 +1,63 @@
+"""Enumeration: every lattice point of a box whose few free inputs look integer-valued, then the points half a step on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.arrays import as_like, to_host
+from falsifier.search.run import Run, work_of
+
+if TYPE_CHECKING:
+    from falsifier.problem import Problem
+
+_DIMENSIONS = 3
+_POINTS = 1 << 20
+
+
+class Enumeration:
+    """All integer points of every open target's box in random order, then the points half a step beside them."""
+
+    name = "enumeration"
+
+    def __init__(self, seconds: float = 0.5) -> None:
+        self.slice = seconds
+        self._left: list[int] | None = None  # targets still to enumerate
+        self._points = np.zeros((0, 0))  # of the target at work, those not yet evaluated
+        self._aim = 0
+
+    def applies(self, run: Run) -> bool:
+        """Where all free inputs are few and integer-valued."""
+        problem = run.problems.single
+        if self._left is None:
+            possible = 0 < problem.f <= _DIMENSIONS and bool(run.integer.all()) and problem.t <= 1000
+            self._left = run.ledger.ranked().tolist() if possible else []
+        return bool(self._left) or len(self._points) > 0
+
+    def turn(self, run: Run) -> None:
+        """Blocks of lattice points."""
+        problem = run.problems.batched
+        work = work_of(run, problem)
+        while run.going():
+            if not len(self._points):
+                if not self._left:
+                    return
+                self._aim = self._left.pop(0)
+                self._points = self._lattice(run, problem, self._aim)
+                continue
+            size = min(run.pace.fits(work, max(min(run.left(), 0.25), 0.0), 16), len(self._points))
+            part, self._points = self._points[:size], self._points[size:]
+            points = as_like(part, problem.like, problem.dtype)
+            run.evaluate(problem, points, as_like(np.full(size, self._aim), problem.like))
+
+    def _lattice(self, run: Run, problem: Problem, aim: int) -> NDArray[np.float64]:
+        lower, upper = (to_host(a)[0].astype(np.float64) for a in problem.box(as_like(np.array([aim]), problem.like)))
+        ticks = [np.arange(np.ceil(a), np.floor(b) + 1) for a, b in zip(lower, upper, strict=True)]
+        if np.prod([float(t.size) for t in ticks]) > _POINTS:
+            return np.zeros((0, problem.f))
+        whole = np.stack([g.ravel() for g in np.meshgrid(*ticks, indexing="ij")], axis=1)
+        order = np.asarray(run.rng.spawn().permutation(len(whole), np.empty(0)))
+        halves = np.minimum(whole + 0.5, upper)
+        return np.concatenate([whole[order], halves[order]])

@@ -1,0 +1,156 @@
+"""Gradient lanes: restarts x targets in one batch, several step schedules side by side, rounds that grow.
+
+A round that a turn does not finish goes on in the next turn.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from falsifier.arrays import Array, as_like, namespace
+from falsifier.objective import Reduction
+from falsifier.search.allocation import spread
+from falsifier.search.lanes import Lanes, Schedule
+from falsifier.search.pace import Work
+from falsifier.search.run import Run, host_margin
+from falsifier.search.starts import mixed, place, uniform, vertices
+
+if TYPE_CHECKING:
+    from falsifier.problem import Problem
+
+VERTEX_FIRST = Schedule("vertex-first", 1.25, 0.04, 0.75)
+AUTO = Schedule("auto", 0.5, 0.5, 0.5, adaptive=True)
+STEADY = Schedule("steady", 0.06, 0.004, 0.0)
+FINE = Schedule("fine", 0.02, 0.0005, 0.5)
+
+_FIRST_LANES, _FIRST_STEPS = 16, 12
+_MOST_LANES, _MOST_STEPS = 256, 1000
+_WINDOWS = (math.inf, 0.1, math.inf, 0.5)  # straight-through widths, by lane
+
+
+class Gradient:
+    """Rounds of gradient ascent on the margin."""
+
+    name = "gradient"
+
+    def __init__(
+        self, seconds: float = 0.1, schedules: tuple[Schedule, ...] = (VERTEX_FIRST, AUTO, STEADY, FINE)
+    ) -> None:
+        self.slice = seconds
+        self._schedules = list(schedules)
+        self._round: _Round | None = None
+        self._rounds = 0
+
+    def applies(self, run: Run) -> bool:
+        """Where the engine has gradients."""
+        return run.problems.batched.differentiable
+
+    def turn(self, run: Run) -> None:
+        """Go on with the round at work, then plan the next, until the time is up."""
+        problem = run.problems.batched
+        while run.going():
+            if self._round is None:
+                self._round = self._plan(run, problem)
+                run.rounds += 1
+            if not self._round.work(run):
+                return
+            self._round = None
+
+    def _plan(self, run: Run, problem: Problem) -> _Round:
+        """Lanes and steps of the next round: twice the last one's work, as far as half of the time left allows."""
+        grown = self._rounds
+        self._rounds += 1
+        lanes = min(_FIRST_LANES << ((grown + 1) // 2), _MOST_LANES)
+        steps = min(_FIRST_STEPS << (grown // 2), _MOST_STEPS)
+        each = run.pace.seconds(Work.GRADIENT)
+        if each is None:  # a gradient costs about as much as three samples
+            each = 3 * (run.pace.seconds(Work.BATCH) or run.pace.seconds(Work.SINGLE) or 0.0)
+        left = max(min(run.budget.remaining(), 1e6), 0.0) if not run.pace.nominal else math.inf
+        affordable = 0.5 * left / max(each, 1e-9)
+        if lanes * steps > affordable:
+            lanes = int(np.clip(affordable / steps, 2, lanes))
+            steps = int(np.clip(affordable / lanes, 8, steps))
+        lanes = int(min(lanes, max(1, run.budget.evaluations_left())))
+        return _Round(run, problem, lanes, steps, self._schedules, grown)
+
+
+class _Round:
+    """One round: lanes, their starts and the steps left."""
+
+    def __init__(
+        self, run: Run, problem: Problem, lanes: int, steps: int, schedules: list[Schedule], number: int
+    ) -> None:
+        self.problem = problem
+        self.steps = steps
+        self.done = 0
+        target = spread(run, lanes)
+        x = self._starts(run, target, number)
+        self.lanes = Lanes.at(problem, target, x, schedules if lanes > 1 else schedules[:1], steps)
+        self.window = None
+        if problem.stepped:
+            width = np.resize(np.repeat(_WINDOWS, len(schedules)), lanes)
+            self.window = as_like(width, problem.like, problem.dtype)
+        self.index = as_like(target, problem.like)
+        self.reduction = Reduction.HARD if number % 2 else Reduction.HINGE
+        self.next_check = max(2, round(0.22 * steps))
+        self.interval = self.next_check
+        self.look = (
+            1 if isinstance(x, np.ndarray) else 8
+        )  # steps between looks at margins: each is a host synchronisation
+
+    def _starts(self, run: Run, target: np.ndarray, number: int) -> Array:
+        """Start kinds in turn: centre, uniform, corner, mixture, and the target's best point in later rounds."""
+        problem = self.problem
+        lanes, f = target.size, problem.f
+        rng = run.rng.spawn()
+        lower, upper = problem.box(as_like(target, problem.like))
+        kinds = np.arange(lanes) // 4 % 4
+        unit = mixed(rng, lanes, f, problem.like)
+        unit = _where(as_like(kinds == 0, problem.like), uniform(rng, lanes, f, problem.like), unit)
+        unit = _where(as_like(kinds == 1, problem.like), vertices(rng, lanes, f, problem.like), unit)
+        if number == 0:
+            unit = _where(as_like(np.arange(lanes) < 4, problem.like), 0.0 * unit + 0.5, unit)
+        x = place(unit, lower, upper)
+        known, best = run.ledger.known(target)
+        if best is not None:
+            near = known & (kinds == 3)
+            x = _where(as_like(near, problem.like), as_like(best, problem.like, problem.dtype), x)
+        return x
+
+    def work(self, run: Run) -> bool:
+        """Steps until the round is done (True) or the turn is over (False)."""
+        lanes, problem = self.lanes, self.problem
+        count = lanes.target.size
+        while self.done < self.steps:
+            if not run.going(count):
+                self._report(run)
+                return False
+            with run.timed(Work.GRADIENT, count):
+                evaluation, _, gradient = problem.ascend(lanes.x, self.index, self.reduction, window=self.window)
+            lanes.take(evaluation.margin)
+            self.done += 1
+            if self.done % self.look == 0 and float(evaluation.margin.max()) >= 0:
+                run.offer(problem, lanes.x, lanes.target, host_margin(evaluation.margin))
+            if self.done == self.next_check:
+                self.interval = max(2, self.interval - max(1, round(0.03 * self.steps)))
+                self.next_check += self.interval
+                lanes.move(gradient)
+                lanes.checkpoint()
+            else:
+                lanes.move(gradient)
+        self._report(run)
+        return True
+
+    def _report(self, run: Run) -> None:
+        """Tell the ledger the lanes' best points."""
+        lanes = self.lanes
+        run.offer(self.problem, lanes.best, lanes.target, host_margin(lanes.best_margin))
+
+
+def _where(mask: Array, yes: Array, no: Array) -> Array:
+    """Rows of `yes` where `mask` `[b]`, of `no` elsewhere."""
+
+    return namespace(no).where(mask[:, None], yes, no)

@@ -1,0 +1,57 @@
+"""Nearest: the same search in boxes whose bounds are rounded to the nearest representable values instead of inwards.
+
+Only where nothing was found inside: such witnesses satisfy the published rule but may lie outside a bound as written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from falsifier.arrays import as_like, namespace
+from falsifier.search.run import Run
+
+
+class Nearest:
+    """The targets' best points pushed onto the wider bounds, then a portfolio of its own in the wider boxes."""
+
+    name = "nearest"
+
+    def __init__(self, seconds: float = 0.1) -> None:
+        self.slice = seconds
+        self._done = 0
+
+    def applies(self, run: Run) -> bool:
+        """Where the nearest-rounded boxes differ."""
+        return run.problems.nearest is not None
+
+    def turn(self, run: Run) -> None:
+        """Push the best points outwards, then search."""
+        from falsifier.search.portfolio import standard  # the stages of the portfolio, this one left out
+
+        source = run.problems.nearest
+        if source is None:
+            return
+        inner, outer = run.problems.single, source.single
+        aims = run.ledger.ranked()[:64]
+        known, best = run.ledger.known(aims)
+        if best is not None and known.any():
+            aims, points = aims[known], as_like(best[known], outer.like, outer.dtype)
+            target = as_like(aims, outer.like)
+            lower, upper = inner.box(target)
+            wide_lower, wide_upper = outer.box(target)
+            xp = namespace(points)
+            pushed = xp.where(points <= lower, wide_lower, xp.where(points >= upper, wide_upper, points))
+            run.evaluate(outer, pushed, target)
+        inside = replace(run, problems=source)
+        for stage in standard():
+            if stage.name == self.name or not stage.applies(inside) or inside.over():
+                continue
+            inside.stage = f"{self.name}/{stage.name}"
+            start = run.pace.now()
+            inside.until = min(run.until, start + (run.until - start) / 3)
+            stage.turn(inside)
+        run.found = inside.found
+        self._done += 1
+        run.dealt = int(np.int64(inside.dealt))

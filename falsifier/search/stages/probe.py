@@ -1,0 +1,58 @@
+"""Probe: centres, corners and uniform points through the reference, one at a time, before anything is converted."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from falsifier.arrays import as_like
+from falsifier.search.pace import Work
+from falsifier.search.run import Run
+from falsifier.search.starts import interleaved, place
+
+
+class Probe:
+    """The centre of every target while time lasts, then corners and uniform points in turn.
+
+    Ends early where a sample is slow: a batch will be cheaper, or gradients will be needed anyway.
+    """
+
+    name = "probe"
+
+    def __init__(self, points: int = 400, seconds: float = 0.12, centres: int = 100) -> None:
+        self.slice = seconds
+        self._points = points
+        self._centres = centres
+        self._done = False
+
+    def applies(self, run: Run) -> bool:
+        """Once, at the start."""
+        return not self._done
+
+    def turn(self, run: Run) -> None:
+        """Points in growing groups, each judged against every target whose box holds it."""
+        self._done = True
+        problem = run.problems.single
+        aims = np.arange(problem.t)
+        rng = run.rng.spawn()
+        centres = aims[: self._centres]
+        made, group = 0, 1
+        # All points are drawn before the first is run: how far time lets us go does not change what is drawn.
+        shared = problem.box(as_like(aims[:1], problem.like)) if problem.shared_box else None
+        first = centres[:1] if shared is not None else centres
+        aim = np.concatenate([first, np.resize(aims, max(0, self._points - first.size))])
+        unit = np.asarray(interleaved(rng, aim.size, problem.f, problem.like))
+        unit[: first.size] = 0.5
+        if aim.size > first.size + 1:
+            unit[first.size] = 0
+            unit[first.size + 1] = 1
+        while made < aim.size and run.going(1):
+            group = min(group, aim.size - made, run.pace.fits(Work.SINGLE, max(run.left(), 0), 1))
+            part = aim[made : made + group]
+            lower, upper = shared or problem.box(as_like(part, problem.like))
+            points = place(unit[made : made + group], lower, upper)
+            if problem.t <= 1000:
+                run.screen(problem, points)
+            else:
+                run.evaluate(problem, points, as_like(part, problem.like))
+            made += group
+            group *= 2

@@ -1,0 +1,48 @@
+"""Screen: the centre and the ends of every target's box, all targets at once, where each has a box of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from falsifier.arrays import as_like, full
+from falsifier.search.run import Run, work_of
+from falsifier.search.starts import place, uniform, vertices
+
+
+class Screen:
+    """Passes over all targets: centres, lower ends, upper ends, then corners and uniform points in turn."""
+
+    name = "screen"
+
+    def __init__(self, seconds: float = 0.3, targets: int = 2) -> None:
+        self.slice = seconds
+        self._targets = targets
+        self._pass = 0
+        self._next = 0
+
+    def applies(self, run: Run) -> bool:
+        """Where there are several boxes."""
+        problem = run.problems.single
+        return problem.t >= self._targets and not problem.shared_box
+
+    def turn(self, run: Run) -> None:
+        """Go on where the last turn ended."""
+        problem = run.problems.batched
+        while run.going():
+            open_targets = np.flatnonzero(run.ledger.open)
+            if self._next >= open_targets.size:
+                self._pass += 1
+                self._next = 0
+            most = max(1, (1 << 22) // problem.f)
+            size = min(run.pace.fits(work_of(run, problem), max(run.left(), 0.0), 64), most)
+            aims = open_targets[self._next : self._next + size]
+            self._next += aims.size
+            target = as_like(aims, problem.like)
+            lower, upper = problem.box(target)
+            shape = (aims.size, problem.f)
+            if self._pass < 3:
+                unit = full(shape, (0.5, 0.0, 1.0)[self._pass], problem.like)
+            else:
+                draw = uniform if self._pass % 2 else vertices
+                unit = draw(run.rng, aims.size, problem.f, problem.like)
+            run.evaluate(problem, place(unit, lower, upper), target)
