@@ -1,0 +1,44 @@
+"""The lowered program as a torch module of plain torch operations, for tools that trace one.
+
+This module imports torch when it is imported.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from falsifier.network.lowering import Lowered
+from falsifier.network.torch_plan import Constants, Plan
+
+_TYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+class ProgramModule(torch.nn.Module):
+    """A network as a module: one tensor `[b, *shape]` per input of the model, where `shape` is that of one sample (with
+    the model's own leading 1, if it has one), to one `[b, *shape]` per output, a tuple where there are several.
+
+    Every lane is computed by itself. Constants are buffers, so that `.to(device)` moves them; there are no parameters.
+    """
+
+    def __init__(self, lowered: Lowered) -> None:
+        """Raises UnsupportedError for a primitive without a torch closure."""
+        super().__init__()
+        constants = Constants(lowered.program.constants, torch.device("cpu"), widen=False)
+        self._plan = Plan(lowered.program, [lowered.x.name], [lowered.y.name], constants)
+        self._type = _TYPES[lowered.dtype.name]
+        self._shapes = [info.shape for info in lowered.outputs]
+        self._sizes = [info.size for info in lowered.outputs]
+        self._buffer_names = {slot: f"constant_{slot}" for slot in self._plan.device_slots}
+        for slot, name in self._buffer_names.items():
+            self.register_buffer(name, self._plan.fixed(slot), persistent=False)
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, ...]:
+        """`[b, *shape]` per input -> `[b, *shape]` per output, in float32 (float64 where an input of the model is)."""
+        lanes = inputs[0].shape[0]
+        flat = [x.reshape(lanes, -1).to(self._type) for x in inputs]
+        x = flat[0] if len(flat) == 1 else torch.cat(flat, dim=1)
+        (y,) = self._plan.run([x], {slot: getattr(self, name) for slot, name in self._buffer_names.items()})
+        if len(self._shapes) == 1:
+            return y.reshape(lanes, *self._shapes[0])
+        parts = y.split(self._sizes, dim=1)
+        return tuple(part.reshape(lanes, *shape) for part, shape in zip(parts, self._shapes, strict=True))

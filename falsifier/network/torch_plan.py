@@ -1,0 +1,258 @@
+"""A part of a program resolved for torch: closures, slots and lifetimes worked out once; a run is a flat loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.errors import EngineError, UnsupportedError
+from falsifier.network.operators import PRIMITIVES
+from falsifier.network.program import Primitive, Program
+
+Tensor = Any
+
+HOST_INPUTS: dict[str, tuple[int, ...]] = {
+    "CenterCropPad": (1,),
+    "Col2Im": (1, 2),
+    "ConstantOfShape": (0,),
+    "CumSum": (1,),
+    "DFT": (1, 2),
+    "Expand": (1,),
+    "MaxUnpool": (2,),
+    "OneHot": (1,),
+    "Pad": (1, 2, 3),
+    "Range": (0, 1, 2),
+    "ReduceL1": (1,),
+    "ReduceL2": (1,),
+    "ReduceLogSum": (1,),
+    "ReduceLogSumExp": (1,),
+    "ReduceMax": (1,),
+    "ReduceMean": (1,),
+    "ReduceMin": (1,),
+    "ReduceProd": (1,),
+    "ReduceSum": (1,),
+    "ReduceSumSquare": (1,),
+    "Reshape": (1,),
+    "Resize": (1, 2, 3),
+    "Slice": (1, 2, 3, 4),
+    "Split": (1,),
+    "Squeeze": (1,),
+    "Tile": (1,),
+    "TopK": (1,),
+    "Trilu": (1,),
+    "Unsqueeze": (1,),
+}
+"""Inputs that say how a primitive works (shapes, axes, counts) rather than carry data: closures read them as Python
+numbers, so they stay in host memory, where reading them makes no accelerator wait."""
+
+
+class Constants:
+    """The constants of a program on one device, each moved there once, on first use.
+
+    `widen` turns float32 constants into float64, for running a float32 program in float64.
+    """
+
+    def __init__(self, arrays: dict[str, NDArray[Any]], device: Any, widen: bool) -> None:
+        self.arrays = arrays
+        self.device = device
+        self.widen = widen
+        self._tensors: dict[tuple[str, bool], Tensor] = {}
+
+    def get(self, name: str, host: bool) -> Tensor:
+        """The constant `name`, in host memory or on the device. Raises UnsupportedError for a type that torch lacks."""
+        import torch
+
+        key = (name, host)
+        if key not in self._tensors:
+            tensor = as_tensor(self.arrays[name])
+            if self.widen and tensor.dtype == torch.float32:
+                tensor = tensor.double()
+            self._tensors[key] = tensor if host else tensor.to(self.device)
+        return self._tensors[key]
+
+    def typed(self, tensor: Tensor, dtype: np.dtype[Any]) -> Tensor:
+        """A tensor in the torch type in which this run computes what the program calls `dtype`."""
+        import torch
+
+        if self.widen and dtype == np.float32:
+            return tensor.to(torch.float64)
+        return tensor.to(getattr(torch, dtype.name))
+
+    def attributes(self, primitive: Primitive) -> dict[str, Any]:
+        """The attributes of a primitive, in the precision of the run."""
+        if not self.widen:
+            return primitive.attributes
+        widened = dict(primitive.attributes)
+        for name, value in widened.items():
+            if isinstance(value, np.ndarray) and value.dtype == np.float32:
+                widened[name] = value.astype(np.float64)
+            elif name == "to" and value == np.float32:
+                widened[name] = np.dtype(np.float64)
+        return widened
+
+
+def as_tensor(array: NDArray[Any]) -> Tensor:
+    """A host tensor of an array's data, shared where torch can share it (a writable array with ordinary strides).
+
+    Raises UnsupportedError for an element type that torch lacks.
+    """
+    import torch
+
+    array = np.asarray(array)
+    if not array.flags.writeable or not array.flags.c_contiguous:
+        array = array.copy()
+    try:
+        return torch.from_numpy(array)
+    except TypeError:
+        raise UnsupportedError(f"torch has no element type {array.dtype}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One primitive of a plan. Slots index the list of live tensors; slot 0 holds None, for omitted inputs."""
+
+    op: str
+    run: Callable[[Sequence[Any], dict[str, Any]], tuple[Any, ...]]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    attributes: dict[str, Any]
+    dead: tuple[int, ...]  # slots that nothing reads afterwards
+
+
+class Plan:
+    """Those primitives of a program that lead from the names `inputs` to the names `wanted`.
+
+    Primitives that depend on constants alone run here and now. Raises UnsupportedError for a primitive without a
+    closure.
+    """
+
+    def __init__(self, program: Program, inputs: Sequence[str], wanted: Sequence[str], constants: Constants) -> None:
+        self._constants = constants
+        self._slots: dict[tuple[str, bool], int] = {}
+        self._template: list[Any] = [None]
+        needed = required(program.primitives, inputs, wanted)
+        self._fixed = set(program.constants)
+        self._host = host_values(program.primitives)
+        self._inputs = [self._new(name) for name in inputs]
+        steps = [step for primitive in needed if (step := self._resolve(primitive)) is not None]
+        self._wanted = [self._slot(name, host=False) for name in wanted]
+        self._steps = self._with_lifetimes(steps)
+
+    def _new(self, name: str) -> int:
+        self._slots[name, False] = len(self._template)
+        self._template.append(None)
+        return self._slots[name, False]
+
+    def _slot(self, name: str, host: bool) -> int:
+        if not name:
+            return 0
+        is_constant = name in self._constants.arrays
+        key = (name, host and is_constant)
+        if key not in self._slots:
+            if not is_constant:
+                raise EngineError(f"the program reads {name} before anything makes it")
+            self._slots[key] = len(self._template)
+            self._template.append(self._constants.get(name, key[1]))
+        return self._slots[key]
+
+    def _resolve(self, primitive: Primitive) -> Step | None:
+        """The step of a primitive; None if it could be run at once."""
+        if primitive.op not in PRIMITIVES:
+            raise UnsupportedError(f"the primitive {primitive.op} has no torch closure")
+        rule = PRIMITIVES[primitive.op]
+        said = HOST_INPUTS.get(primitive.op, ())
+        on_host = not self._host.isdisjoint(primitive.outputs)
+        inputs = tuple(self._slot(name, on_host or i in said) for i, name in enumerate(primitive.inputs))
+        attributes = self._constants.attributes(primitive)
+        outputs = tuple(self._new(name) for name in primitive.outputs)
+        if all(name in self._fixed for name in primitive.inputs if name):
+            results = rule.torch([self._template[i] for i in inputs], attributes)
+            for slot, result in zip(outputs, results, strict=False):
+                self._template[slot] = result
+            self._fixed.update(primitive.outputs)
+            return None
+        return Step(primitive.op, rule.torch, inputs, outputs, attributes, ())
+
+    def _with_lifetimes(self, steps: list[Step]) -> list[Step]:
+        """The steps, each with the slots it is the last to read (constants and wanted tensors are never among them)."""
+        kept = {i for i, tensor in enumerate(self._template) if tensor is not None} | set(self._wanted) | {0}
+        finished: list[Step] = []
+        for step in reversed(steps):
+            dead = {*step.inputs, *step.outputs} - kept
+            kept |= dead
+            finished.append(Step(step.op, step.run, step.inputs, step.outputs, step.attributes, tuple(sorted(dead))))
+        return finished[::-1]
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    @property
+    def device_slots(self) -> list[int]:
+        """The slots of what is constant and lives on the device."""
+        host = {slot for (_, on_host), slot in self._slots.items() if on_host}
+        return [i for i, tensor in enumerate(self._template) if tensor is not None and i not in host]
+
+    def fixed(self, slot: int) -> Tensor:
+        """The constant in a slot."""
+        return self._template[slot]
+
+    def run(self, inputs: list[Tensor], constants: Mapping[int, Tensor] | None = None) -> list[Tensor]:
+        """The wanted tensors. `inputs` is emptied, so that each tensor in it can be freed after its last use.
+
+        `constants` replaces what slots hold. Raises EngineError naming the primitive that failed, and MemoryError.
+        """
+        tensors = list(self._template)
+        for slot, tensor in (constants or {}).items():
+            tensors[slot] = tensor
+        for slot, tensor in zip(self._inputs, inputs, strict=True):
+            tensors[slot] = tensor
+        inputs.clear()
+        tensor = None
+        op = ""
+        try:
+            for step in self._steps:
+                op = step.op
+                results = step.run([tensors[i] for i in step.inputs], step.attributes)
+                for slot, result in zip(step.outputs, results, strict=False):
+                    tensors[slot] = result
+                for slot in step.dead:
+                    tensors[slot] = None
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            if is_out_of_memory(error):
+                raise MemoryError(f"torch ran out of memory in {op}") from error
+            raise EngineError(f"torch cannot run {op}: {str(error).splitlines()[0]}") from error
+        return [tensors[i] for i in self._wanted]
+
+
+def host_values(primitives: Iterable[Primitive]) -> set[str]:
+    """The values that live in host memory on every device: lane counts, and what is computed from them."""
+    names: set[str] = set()
+    for primitive in primitives:
+        said = HOST_INPUTS.get(primitive.op, ())
+        if primitive.op == "Shape" or any(x in names for i, x in enumerate(primitive.inputs) if i not in said):
+            names.update(primitive.outputs)
+    return names
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a torch error means that memory ran out: CUDA has a class for it, the CPU allocator only a message."""
+    import torch
+
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def required(primitives: Sequence[Primitive], inputs: Iterable[str], wanted: Iterable[str]) -> list[Primitive]:
+    """The primitives, in order, that compute `wanted` once `inputs` are given."""
+    given = set(inputs)
+    open_names = set(wanted) - given
+    chosen: list[Primitive] = []
+    for primitive in reversed(primitives):
+        if open_names.intersection(primitive.outputs):
+            chosen.append(primitive)
+            open_names.difference_update(primitive.outputs)
+            open_names.update(name for name in primitive.inputs if name and name not in given)
+    return chosen[::-1]
