@@ -13,7 +13,7 @@ primitive appears only where a rule asks for another view.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,6 +71,17 @@ def computed_dtype(dtype: Any) -> np.dtype[Any]:
     """The type in which a tensor of the model is computed: half precision is widened to float32, every other type is kept."""
     dtype = np.dtype(dtype)
     return np.dtype(np.float32) if dtype.name in ("float16", "bfloat16") else dtype
+
+
+def needed_primitives(program: Program, outputs: Iterable[str]) -> list[Primitive]:
+    """The primitives that lead to the named values, in execution order."""
+    wanted = set(outputs)
+    kept = []
+    for primitive in reversed(program.primitives):
+        if not wanted.isdisjoint(primitive.outputs):
+            kept.append(primitive)
+            wanted.update(primitive.inputs)
+    return kept[::-1]
 
 
 class Builder:
@@ -137,8 +148,21 @@ class Builder:
         self.program.values[result.name] = result
         return result
 
+    def cast(self, value: Value, dtype: Any) -> Value:
+        """The value in another element type (Cast, whose attribute `to` is a numpy dtype in a program)."""
+        dtype = np.dtype(dtype)
+        if value.dtype == dtype:
+            return value
+        return self.shaped(self.emit("Cast", [value], value.stored, dtype, lead=value.lead, to=dtype), value.shape)
+
     def _append(self, primitive: Primitive) -> None:
         self.program.primitives.append(primitive)
+        for name in primitive.outputs:
+            self._producers[name] = primitive
+
+    def replace(self, at: int, primitive: Primitive) -> None:
+        """Another primitive with the same outputs in place of number `at`."""
+        self.program.primitives[at] = primitive
         for name in primitive.outputs:
             self._producers[name] = primitive
 

@@ -80,7 +80,7 @@ FILES: dict[str, tuple[str, str]] = {
         "Reshape Flatten Squeeze Unsqueeze Transpose Expand Tile Shape Size",
         "Reshape Transpose Expand Tile Shape ReduceSum",
     ),
-    "slicing": ("Concat Slice Split Gather", "Concat Slice Split Gather Pad"),
+    "slicing": ("Concat Slice Split Gather", "Concat Slice Split Gather"),
 }
 
 

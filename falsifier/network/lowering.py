@@ -1,0 +1,261 @@
+"""A model becomes a program: the walk over its graph that dispatches every node to its operator's rule.
+
+Nodes whose operands are all constants are folded; an operator without a rule is expanded into the function body by which the
+standard defines it; an `If` with a constant condition is replaced by its branch. Half precision is computed in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from falsifier.errors import UnsupportedError
+from falsifier.network import model as reading
+from falsifier.network.folding import fold
+from falsifier.network.operators import LOWERINGS, Node
+from falsifier.network.operators.linear import fuse_bias
+from falsifier.network.program import Builder, Operand, Program, Shape, Value, computed_dtype
+from falsifier.network.reference import TensorInfo
+
+INPUT = "x"  # the program's input: flat points [b, n]
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A network as a batched program from flat points `x` `[b, n]` to flat outputs `y` `[b, m]`, both of type `dtype`.
+
+    `builder` goes on from the program (fork it). `inputs` and `outputs` are the model's own, `input_values` and
+    `output_values` what became of them; `tensors` maps the model's tensor names to Values or constants.
+    """
+
+    builder: Builder
+    x: Value
+    y: Value
+    dtype: np.dtype[Any]
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    input_values: tuple[Value, ...]
+    output_values: tuple[Operand, ...]
+    tensors: dict[str, Operand] = field(repr=False)
+
+    @property
+    def program(self) -> Program:
+        return self.builder.program
+
+    @property
+    def n(self) -> int:
+        return self.x.size
+
+    @property
+    def m(self) -> int:
+        return self.y.size
+
+
+def lower(model: Any, shapes: Sequence[Shape] | None = None) -> Lowered:
+    """Lower a `ModelProto`. `shapes` are those of one sample's inputs; without them, open dimensions are 1.
+
+    Raises UnsupportedError, with a one-line reason, for a model that has no batched program.
+    """
+    if model.functions:
+        from onnx import inliner
+
+        model = inliner.inline_local_functions(model)
+    graph = model.graph
+    infos = _inputs(graph, shapes)
+    if not sum(i.size for i in infos):
+        raise UnsupportedError("the model has no inputs")
+    dtype = np.dtype(np.float64 if any(i.dtype == np.float64 for i in infos) else np.float32)
+    build = Builder()
+    x = build.input(INPUT, (sum(i.size for i in infos),), dtype)
+    values = _split(build, x, infos)
+    scope = _Scope({i.name: v for i, v in zip(infos, values, strict=True)}, graph)
+    opsets = {o.domain: o.version for o in model.opset_import}
+    walk = _Walk(build)
+    names = [o.name for o in graph.output]
+    walk.run(graph.node, names, scope, opsets)
+    results = [scope[name] for name in names]
+    outputs = tuple(
+        TensorInfo(name, tuple(r.shape), r.dtype) for name, r in zip(names, results, strict=True) if r is not None
+    )
+    y = _join(build, results, dtype)
+    fuse_bias(build)
+    tensors = {**{k: v for k, v in scope.items() if v is not None}, **walk.tensors}
+    return Lowered(build, x, y, dtype, infos, outputs, tuple(values), tuple(results), tensors)
+
+
+class _Scope(dict[str, Operand]):
+    """Tensors by name. Initializers are decoded when they are first read, names of an enclosing graph are found there."""
+
+    def __init__(self, known: dict[str, Operand], graph: Any = None, parent: _Scope | None = None) -> None:
+        super().__init__(known)
+        self._initializers = {i.name: i for i in graph.initializer} if graph is not None else {}
+        self._sparse = {i.values.name for i in graph.sparse_initializer} if graph is not None else set()
+        self._parent = parent
+
+    def __missing__(self, name: str) -> Operand:
+        if name in self._initializers:
+            self[name] = reading.tensor(self._initializers[name])
+            return self[name]
+        if name in self._sparse:
+            raise UnsupportedError(f"tensor {name!r} is a sparse initializer")
+        if self._parent is None:
+            raise UnsupportedError(f"tensor {name!r} is read but never made")
+        return self._parent[name]
+
+
+class _Walk:
+    """Runs over nodes in execution order. `tensors` collects what branches and functions named inside themselves."""
+
+    def __init__(self, build: Builder) -> None:
+        self.build = build
+        self.tensors: dict[str, Operand] = {}
+
+    def run(
+        self,
+        nodes: Sequence[Any],
+        outputs: Sequence[str],
+        scope: _Scope,
+        opsets: dict[str, int],
+        bound: dict[str, Any] | None = None,
+    ) -> None:
+        """Lower the nodes that `outputs` need. `bound`: the attributes of the call, in a function body."""
+        for proto in reading.needed(nodes, outputs):
+            domain = "" if proto.domain == "ai.onnx" else proto.domain
+            if domain not in opsets:
+                raise UnsupportedError(
+                    f"operator {proto.op_type} of domain {domain!r}, which the model does not import"
+                )
+            node = Node(
+                proto.op_type,
+                domain,
+                opsets[domain],
+                reading.attributes(proto.attribute, bound),
+                tuple(proto.output),
+                proto.name or next((o for o in proto.output if o), ""),
+            )
+            operands: list[Operand] = [scope[name] if name else None for name in proto.input]
+            results = self._node(node, operands, proto, scope, opsets)
+            for name, result in zip(node.outputs, results, strict=False):
+                if name:
+                    _check(node, result)
+                    scope[name] = result
+
+    def _node(
+        self, node: Node, operands: list[Operand], proto: Any, scope: _Scope, opsets: dict[str, int]
+    ) -> Sequence[Operand]:
+        if node.key == "If":
+            return self._branch(node, operands[0], scope, opsets)
+        if node.key in LOWERINGS and any(isinstance(o, Value) for o in operands):
+            try:
+                return LOWERINGS[node.key](self.build, node, operands)
+            except UnsupportedError as error:
+                raise UnsupportedError(f"node {node.name!r} ({node.op}): {error}") from error
+        if any(isinstance(v, Value) for v in operands):
+            return self._function(node, operands, proto)
+        if node.key in ("Loop", "Scan") or any(hasattr(a, "node") for a in node.attributes.values()):
+            raise UnsupportedError(f"node {node.name!r}: {node.op} is control flow, which is not lowered")
+        constants = [o for o in operands if not isinstance(o, Value)]
+        return fold(node, constants, proto)
+
+    def _branch(self, node: Node, condition: Operand, scope: _Scope, opsets: dict[str, int]) -> Sequence[Operand]:
+        if not isinstance(condition, np.ndarray):
+            raise UnsupportedError(f"node {node.name!r}: If on a condition that depends on the input")
+        graph = node.attributes["then_branch" if condition.any() else "else_branch"]
+        inner = _Scope({}, graph, scope)
+        names = [o.name for o in graph.output]
+        self.run(graph.node, names, inner, opsets)
+        self.tensors.update(inner)
+        return [inner[name] for name in names]
+
+    def _function(self, node: Node, operands: list[Operand], proto: Any) -> Sequence[Operand]:
+        body = reading.function_body(proto, node.domain, node.version, operands)
+        if body is None:
+            name = f"{node.domain}.{node.op}" if node.domain else node.op
+            raise UnsupportedError(f"node {node.name!r}: operator {name} (opset {node.version}) is not supported")
+        known: dict[str, Operand] = dict.fromkeys(body.input)
+        known.update(zip(body.input, operands, strict=False))
+        defaults = reading.attributes(body.attribute_proto)
+        inner = _Scope(known)
+        # an input that is not given is an empty name in the nodes that would read it
+        absent = {name for name, value in known.items() if value is None}
+        nodes = [_without(n, absent) for n in body.node] if absent else body.node
+        opsets = {o.domain: o.version for o in body.opset_import}
+        wanted = [name for name, out in zip(body.output, node.outputs, strict=False) if out]
+        self.run(nodes, wanted, inner, opsets, {**defaults, **node.attributes})
+        return [inner[name] if out else None for name, out in zip(body.output, node.outputs, strict=False)]
+
+
+def _without(node: Any, absent: set[str]) -> Any:
+    import onnx
+
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    names = ["" if name in absent else name for name in copy.input]
+    while names and not names[-1]:
+        names.pop()
+    del copy.input[:]
+    copy.input.extend(names)
+    return copy
+
+
+def _check(node: Node, result: Operand) -> None:
+    if isinstance(result, Value) and result.size == 0:
+        raise UnsupportedError(f"node {node.name!r} ({node.op}) makes an empty tensor")
+
+
+def _inputs(graph: Any, shapes: Sequence[Shape] | None) -> tuple[TensorInfo, ...]:
+    from onnx import helper
+
+    constants = {i.name for i in graph.initializer} | {i.values.name for i in graph.sparse_initializer}
+    declared = [i for i in graph.input if i.name not in constants]
+    if shapes is not None and len(shapes) != len(declared):
+        raise UnsupportedError(f"the model has {len(declared)} inputs, {len(shapes)} shapes are given")
+    infos = []
+    for at, info in enumerate(declared):
+        kind = info.type.tensor_type
+        if not info.type.HasField("tensor_type"):
+            raise UnsupportedError(f"input {info.name!r} is not a tensor")
+        shape = tuple(d.dim_value if d.dim_value > 0 else 1 for d in kind.shape.dim)
+        shape = shape if shapes is None else tuple(shapes[at])
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(kind.elem_type))
+        if dtype.kind not in "biuf":
+            raise UnsupportedError(f"input {info.name!r} has element type {dtype}")
+        infos.append(TensorInfo(info.name, shape, dtype))
+    return tuple(infos)
+
+
+def _split(build: Builder, x: Value, infos: Sequence[TensorInfo]) -> list[Value]:
+    """The model's inputs as views of the flat points, cast as `Reference.run_flat` casts them."""
+    parts = [x]
+    if len(infos) > 1:
+        sizes = np.array([i.size for i in infos], dtype=np.int64)
+        parts = build.emit_many("Split", [x, sizes], [((i.size,), x.dtype) for i in infos], axis=1)
+    values = []
+    for part, info in zip(parts, infos, strict=True):
+        value = part
+        if info.dtype != x.dtype:
+            value = build.cast(value, info.dtype)
+            value = build.cast(value, computed_dtype(info.dtype))
+        values.append(build.shaped(value, info.shape))
+    return values
+
+
+def _join(build: Builder, results: Sequence[Operand], dtype: np.dtype[Any]) -> Value:
+    """The outputs side by side, flat."""
+    flat = []
+    for result in results:
+        if result is None:
+            raise UnsupportedError("an output of the model is never made")
+        value = result if isinstance(result, Value) else build.spread(result)
+        if value.dtype.kind not in "biuf":
+            raise UnsupportedError(f"an output has element type {value.dtype}")
+        flat.append(build.view(build.cast(value, dtype), (value.size,)))
+    y = flat[0]
+    if len(flat) > 1:
+        y = build.emit("Concat", flat, (sum(v.size for v in flat),), axis=1)
+    if y.name in build.program.inputs:
+        y = build.emit("Identity", [y], y.stored)
+    return build.shaped(y, y.stored)

@@ -1,0 +1,140 @@
+"""Reading a ModelProto: attributes as Python values, the nodes that outputs need in execution order, function bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.errors import UnsupportedError
+from falsifier.network.program import Operand, Value, computed_dtype
+
+
+def tensor(proto: Any) -> NDArray[Any]:
+    """A TensorProto as an array, half precision widened to float32."""
+    from onnx import numpy_helper
+
+    array = np.asarray(numpy_helper.to_array(proto))
+    return widened(array)
+
+
+def widened(array: NDArray[Any]) -> NDArray[Any]:
+    """Half precision as float32, anything else as it is."""
+    return array.astype(computed_dtype(array.dtype), copy=False)
+
+
+def attributes(protos: Iterable[Any], bound: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Attributes decoded: int, float, str (bytes where it is not UTF-8), lists of these, arrays, GraphProto.
+
+    In a function body, an attribute that refers to one of the call takes its value from `bound`, and is absent without one.
+    """
+    from onnx import AttributeProto
+
+    decoded: dict[str, Any] = {}
+    for a in protos:
+        if a.ref_attr_name:
+            if bound is not None and a.ref_attr_name in bound:
+                decoded[a.name] = bound[a.ref_attr_name]
+        elif a.type == AttributeProto.INT:
+            decoded[a.name] = a.i
+        elif a.type == AttributeProto.FLOAT:
+            decoded[a.name] = a.f
+        elif a.type == AttributeProto.STRING:
+            decoded[a.name] = _text(a.s)
+        elif a.type == AttributeProto.INTS:
+            decoded[a.name] = list(a.ints)
+        elif a.type == AttributeProto.FLOATS:
+            decoded[a.name] = list(a.floats)
+        elif a.type == AttributeProto.STRINGS:
+            decoded[a.name] = [_text(s) for s in a.strings]
+        elif a.type == AttributeProto.TENSOR:
+            decoded[a.name] = tensor(a.t)
+        elif a.type == AttributeProto.GRAPH:
+            decoded[a.name] = a.g
+        else:
+            raise UnsupportedError(f"attribute {a.name!r} has a type that is not supported")
+    return decoded
+
+
+def _text(raw: bytes) -> str | bytes:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
+
+
+def read_names(node: Any) -> set[str]:
+    """The tensors that a node reads, those that its subgraphs take from outside included."""
+    names = set(node.input)
+    for a in node.attribute:
+        for graph in (a.g,) if a.HasField("g") else a.graphs:
+            inside = {o for n in graph.node for o in n.output} | {i.name for i in graph.input}
+            inside |= {i.name for i in graph.initializer}
+            for n in graph.node:
+                names |= read_names(n) - inside
+            names |= {o.name for o in graph.output} - inside
+    names.discard("")
+    return names
+
+
+def needed(nodes: Sequence[Any], outputs: Iterable[str]) -> list[Any]:
+    """The nodes that `outputs` depend on, in an order in which each comes after what it reads."""
+    producer = {name: i for i, node in enumerate(nodes) for name in node.output if name}
+    reads: dict[int, list[int]] = {}
+    stack = [producer[name] for name in outputs if name in producer]
+    while stack:
+        i = stack.pop()
+        if i not in reads:
+            reads[i] = [producer[name] for name in read_names(nodes[i]) if name in producer]
+            stack.extend(reads[i])
+    order: list[int] = []
+    done: set[int] = set()
+    for i in sorted(reads):  # files are nearly always sorted, so that the inner loop has nothing to do
+        stack = [i]
+        while stack:
+            j = stack[-1]
+            missing = [] if j in done else [k for k in reads[j] if k not in done]
+            if missing:
+                if len(stack) > len(nodes):
+                    raise UnsupportedError("the graph has a cycle")
+                stack.extend(missing)
+                continue
+            stack.pop()
+            if j not in done:
+                done.add(j)
+                order.append(j)
+    return [nodes[i] for i in order]
+
+
+def function_body(node: Any, domain: str, version: int, operands: Sequence[Operand]) -> Any | None:
+    """The FunctionProto by which the standard defines an operator, for these operands; None where it has none."""
+    import onnx
+
+    try:
+        schema = onnx.defs.get_schema(node.op_type, version, domain)
+    except onnx.defs.SchemaError:
+        return None
+    if schema.has_function:
+        versions = [v for v in schema.function_opset_versions if v <= version]
+        if versions:
+            return onnx.FunctionProto.FromString(schema.get_function_with_opset_version(max(versions)))
+    if schema.has_context_dependent_function:
+        versions = [v for v in schema.context_dependent_function_opset_versions if v <= version]
+        if versions:
+            types = [_type(o).SerializeToString() for o in operands]
+            body = schema.get_context_dependent_function_with_opset_version(
+                max(versions), node.SerializeToString(), types
+            )
+            return onnx.FunctionProto.FromString(body) if body else None
+    return None
+
+
+def _type(operand: Operand) -> Any:
+    from onnx import TypeProto, helper
+
+    if operand is None:
+        return TypeProto()
+    shape = operand.shape if isinstance(operand, Value) else operand.shape
+    return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(operand.dtype), shape)
