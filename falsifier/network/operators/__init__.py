@@ -81,6 +81,33 @@ FILES: dict[str, tuple[str, str]] = {
         "Reshape Transpose Expand Tile Shape ReduceSum",
     ),
     "slicing": ("Concat Slice Split Gather", "Concat Slice Split Gather"),
+    "activations": ("Celu Gelu HardSigmoid HardSwish Mish PRelu Selu Shrink Swish ThresholdedRelu", "PRelu"),
+    "arithmetic": ("Clip Max Mean Min Mod Pow Sum", "Clip Max Min Mod Pow"),
+    "casting": ("Cast CastLike", "Cast"),
+    "determinant": ("Det", "Det"),
+    "elementary": (
+        "Abs Acos Acosh Asin Asinh Atan Atanh Cos Cosh Elu Erf Exp Log Reciprocal Sigmoid Sin Sinh Softplus Softsign Sqrt "
+        "Tan Tanh",
+        "Abs Acos Acosh Asin Asinh Atan Atanh Cos Cosh Elu Erf Exp Log Reciprocal Sigmoid Sin Sinh Softplus Softsign Sqrt "
+        "Tan Tanh",
+    ),
+    "layer_normalization": ("LayerNormalization RMSNormalization", "LayerNormalization"),
+    "logical": (
+        "And Equal Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual Not Or Where Xor "
+        "BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor",
+        "And Equal Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual Not Or Where Xor "
+        "BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor",
+    ),
+    "normalization": (
+        "BatchNormalization GroupNormalization InstanceNormalization LRN LpNormalization MeanVarianceNormalization",
+        "",
+    ),
+    "reduction": (
+        "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare",
+        "ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd",
+    ),
+    "rounding": ("Ceil Floor Round Sign", "Ceil Floor Round Sign"),
+    "softmax": ("Hardmax LogSoftmax Softmax", "Hardmax LogSoftmax Softmax"),
 }
 
 

@@ -1,0 +1,124 @@
+"""Comparisons, logic, Where, tests for NaN and infinity, and bitwise operators: all but Where without a derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from falsifier.errors import UnsupportedError
+from falsifier.network.operators import Gradients, Node, PrimitiveRule
+from falsifier.network.operators.elementwise import gradient_to, operand_named, present, where
+from falsifier.network.program import Builder, Operand, Primitive, Value
+
+Closure = Callable[[Sequence[Any], dict[str, Any]], tuple[Any, ...]]
+
+
+def lower_predicate(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
+    """Elementwise with a bool result: comparisons, And, Or, Xor, Not, IsNaN, IsInf."""
+    tensors = present(operands)
+    if any(v.dtype.kind not in "biuf" for v in tensors):
+        raise UnsupportedError(f"{node.op} of {tensors[0].dtype} is not supported")
+    return [build.elementwise(node.op, tensors, np.bool_, **node.attributes)]
+
+
+def lower_bitwise(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
+    return [build.elementwise(node.op, present(operands), **node.attributes)]
+
+
+def lower_where(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
+    """A constant condition that is the same everywhere chooses now; bool branches are logic."""
+    condition, a, b = present(operands)
+    if isinstance(condition, np.ndarray) and condition.size and (condition.all() or not condition.any()):
+        chosen = a if condition.all() else b
+        if chosen.shape == np.broadcast_shapes(condition.shape, a.shape, b.shape):
+            return [chosen]
+    if a.dtype == np.bool_ and isinstance(condition, Value):
+        first = build.elementwise("And", [condition, a])
+        refused = build.elementwise("Not", [condition])
+        return [build.elementwise("Or", [first, build.elementwise("And", [refused, b])])]
+    return [where(build, condition, a, b, a.dtype)]
+
+
+def where_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
+    """To the branch that was taken; a gradient that is not finite does not leak into the other."""
+    (g,) = gradients
+    assert g is not None
+    condition, a, b = (operand_named(build, name) for name in primitive.inputs)
+    to_a = where(build, condition, g, 0.0, g.dtype) if isinstance(a, Value) else None
+    to_b = where(build, condition, 0.0, g, g.dtype) if isinstance(b, Value) else None
+    parts = zip(primitive.inputs[1:], (to_a, to_b), strict=True)
+    return [None, *(None if part is None else gradient_to(build, name, part) for name, part in parts)]
+
+
+def torch_function(name: str) -> Closure:
+    """The closure that calls `torch.<name>` on the inputs."""
+
+    def closure(inputs: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, ...]:
+        import torch
+
+        return (getattr(torch, name)(*inputs),)
+
+    return closure
+
+
+def torch_where(inputs: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, ...]:
+    import torch
+
+    return (torch.where(*inputs),)
+
+
+def torch_is_inf(inputs: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, ...]:
+    (x,) = inputs
+    found = x.isinf()
+    if not attributes.get("detect_positive", 1):
+        found = found & (x < 0)
+    if not attributes.get("detect_negative", 1):
+        found = found & (x > 0)
+    return (found,)
+
+
+def torch_shift(inputs: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, ...]:
+    """Through int64, since torch shifts few unsigned types; the bits beyond the type are dropped on the way back."""
+    x, by = (v.to(_int64()) for v in inputs)
+    shifted = x << by if attributes["direction"] in ("LEFT", b"LEFT") else x >> by
+    return (shifted.to(inputs[0].dtype),)
+
+
+def _int64() -> Any:
+    import torch
+
+    return torch.int64
+
+
+_PREDICATES = {
+    "And": "logical_and",
+    "Equal": "eq",
+    "Greater": "gt",
+    "GreaterOrEqual": "ge",
+    "IsNaN": "isnan",
+    "Less": "lt",
+    "LessOrEqual": "le",
+    "Not": "logical_not",
+    "Or": "logical_or",
+    "Xor": "logical_xor",
+}
+_BITWISE = {
+    "BitwiseAnd": "bitwise_and",
+    "BitwiseNot": "bitwise_not",
+    "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor",
+}
+
+LOWERINGS = {
+    **dict.fromkeys([*_PREDICATES, "IsInf"], lower_predicate),
+    **dict.fromkeys([*_BITWISE, "BitShift"], lower_bitwise),
+    "Where": lower_where,
+}
+PRIMITIVES = {
+    **{op: PrimitiveRule(torch_function(name)) for op, name in {**_PREDICATES, **_BITWISE}.items()},
+    "BitShift": PrimitiveRule(torch_shift),
+    "IsInf": PrimitiveRule(torch_is_inf),
+    "Where": PrimitiveRule(torch_where, where_adjoint),
+}
