@@ -86,10 +86,10 @@ FILES: dict[str, tuple[str, str]] = {
     "casting": ("Cast CastLike", "Cast"),
     "determinant": ("Det", "Det"),
     "elementary": (
-        "Abs Acos Acosh Asin Asinh Atan Atanh Cos Cosh Elu Erf Exp Log Reciprocal Sigmoid Sin Sinh Softplus Softsign Sqrt "
-        "Tan Tanh",
-        "Abs Acos Acosh Asin Asinh Atan Atanh Cos Cosh Elu Erf Exp Log Reciprocal Sigmoid Sin Sinh Softplus Softsign Sqrt "
-        "Tan Tanh",
+        "Abs Acos Acosh Asin Asinh Atan Atanh Cos Cosh Elu Erf Exp Log Reciprocal Sigmoid Sin Sinh Softplus Softsign "
+        "Sqrt Tan Tanh",
+        "Abs Acos Acosh Asin Asinh Atan Atanh Cos Cosh Elu Erf Exp Log Reciprocal Sigmoid Sin Sinh Softplus Softsign "
+        "Sqrt Tan Tanh",
     ),
     "layer_normalization": ("LayerNormalization RMSNormalization", "LayerNormalization"),
     "logical": (
@@ -103,7 +103,8 @@ FILES: dict[str, tuple[str, str]] = {
         "",
     ),
     "reduction": (
-        "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare",
+        "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
+        "ReduceSumSquare",
         "ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd",
     ),
     "rounding": ("Ceil Floor Round Sign", "Ceil Floor Round Sign"),

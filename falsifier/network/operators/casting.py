@@ -1,4 +1,4 @@
-"""Cast and CastLike between numbers and bool; half precision is computed as float32. A primitive's `to` is a numpy type."""
+"""Cast and CastLike between numbers and bool; half precision is computed as float32."""
 
 from __future__ import annotations
 
