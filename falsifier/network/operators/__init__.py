@@ -81,6 +81,17 @@ FILES: dict[str, tuple[str, str]] = {
         "Reshape Transpose Expand Tile Shape ReduceSum",
     ),
     "slicing": ("Concat Slice Split Gather", "Concat Slice Split Gather"),
+    "padding": ("Pad CenterCropPad DepthToSpace SpaceToDepth Trilu", "Pad"),
+    "pooling": (
+        "MaxPool AveragePool LpPool GlobalMaxPool GlobalAveragePool GlobalLpPool MaxUnpool",
+        "MaxPool",
+    ),
+    "indexing": (
+        "GatherElements GatherND Scatter ScatterElements ScatterND Compress OneHot EyeLike ReverseSequence",
+        "",
+    ),
+    "scattering": ("", "GatherElements GatherND ScatterElements"),
+    "ordering": ("ArgMax ArgMin TopK CumSum", "ArgMax ArgMin TopK CumSum"),
     "activations": ("Celu Gelu HardSigmoid HardSwish Mish PRelu Selu Shrink Swish ThresholdedRelu", "PRelu"),
     "arithmetic": ("Clip Max Mean Min Mod Pow Sum", "Clip Max Min Mod Pow"),
     "casting": ("Cast CastLike", "Cast"),
