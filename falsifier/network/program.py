@@ -166,6 +166,16 @@ class Builder:
         for name in primitive.outputs:
             self._producers[name] = primitive
 
+    def rename(self, value: Value, name: str) -> Value:
+        """Give the result of the last primitive another name."""
+        last = self.program.primitives.pop()
+        del self.program.values[value.name]
+        outputs = tuple(name if o == value.name else o for o in last.outputs)
+        self._append(Primitive(last.op, last.inputs, outputs, last.attributes))
+        renamed = Value(name, value.shape, value.stored, value.dtype, value.lead)
+        self.program.values[name] = renamed
+        return renamed
+
     def constant(self, array: NDArray[Any]) -> str:
         """The name of a constant; small equal ones are shared."""
         array = np.asarray(array)

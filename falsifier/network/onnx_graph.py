@@ -1,0 +1,93 @@
+"""A program, or a part of it, written as an ONNX model for onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.network.program import OPSET, Primitive, Program, Value, needed_primitives
+
+SHARED_BYTES = 1 << 15  # constants from this size on are handed over in memory, not copied into the model
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A serialised model, and the constants that it expects to be handed over beside it."""
+
+    model: bytes
+    shared: dict[str, NDArray[Any]]
+
+
+def write_graph(
+    program: Program, inputs: Sequence[Value], outputs: Sequence[Value], primitives: Sequence[Primitive] | None = None
+) -> Graph:
+    """The model that computes `outputs` from those of `inputs` that they need. Lane axes are symbolic.
+
+    `primitives`: those to take instead of the program's, in execution order.
+    """
+    from onnx import GraphProto, ModelProto, NodeProto
+
+    names = [v.name for v in outputs]
+    part = program if primitives is None else Program(program.inputs, list(primitives))
+    kept = needed_primitives(part, names)
+    read = {name for primitive in kept for name in primitive.inputs}
+    nodes = []
+    for primitive in kept:
+        node = NodeProto(op_type=primitive.op, input=primitive.inputs, output=primitive.outputs)
+        node.attribute.extend(_attributes(primitive.attributes))
+        nodes.append(node)
+    shared: dict[str, NDArray[Any]] = {}
+    initializers = []
+    for name in sorted(read & program.constants.keys()):
+        array = program.constants[name]
+        initializers.append(_initializer(name, array))
+        if array.nbytes >= SHARED_BYTES:
+            shared[name] = np.ascontiguousarray(array)
+    graph = GraphProto(
+        name="program",
+        node=nodes,
+        input=[_info(v) for v in inputs if v.name in read],
+        output=[_info(v) for v in outputs],
+        initializer=initializers,
+    )
+    model = ModelProto(ir_version=10, graph=graph)
+    model.opset_import.add(domain="", version=OPSET)
+    return Graph(model.SerializeToString(), shared)
+
+
+def _info(value: Value) -> Any:
+    from onnx import helper
+
+    lanes = "b" if value.lead == 1 else f"b{value.lead}"
+    return helper.make_tensor_value_info(
+        value.name, helper.np_dtype_to_tensor_dtype(value.dtype), [lanes, *value.stored]
+    )
+
+
+def _initializer(name: str, array: NDArray[Any]) -> Any:
+    from onnx import TensorProto, helper, numpy_helper
+
+    if array.nbytes < SHARED_BYTES:
+        return numpy_helper.from_array(array, name)
+    proto = TensorProto(name=name, data_type=helper.np_dtype_to_tensor_dtype(array.dtype), dims=array.shape)
+    proto.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", "memory"), ("offset", "0"), ("length", str(array.nbytes))):
+        proto.external_data.add(key=key, value=value)
+    return proto
+
+
+def _attributes(attributes: dict[str, Any]) -> Iterable[Any]:
+    from onnx import helper, numpy_helper
+
+    for name, value in attributes.items():
+        if isinstance(value, np.dtype):
+            value = helper.np_dtype_to_tensor_dtype(value)
+        elif isinstance(value, np.ndarray):
+            value = numpy_helper.from_array(value)
+        elif isinstance(value, (tuple, list)):
+            value = list(value)
+        yield helper.make_attribute(name, value)

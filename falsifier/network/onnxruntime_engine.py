@@ -1,0 +1,240 @@
+"""The engine of the CPU: a program as an ONNX model in onnxruntime, its adjoint and the objective appended as nodes.
+
+Three models, each made when it is first needed and sharing the large constants: outputs; outputs and the gradient of a
+seed; outputs, objective and its gradient. torch is never imported.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.errors import EngineError, UnsupportedError
+from falsifier.network import runtime
+from falsifier.network.adjoint import add_adjoint
+from falsifier.network.lowering import Lowered
+from falsifier.network.objective_graph import add_finite, add_objective
+from falsifier.network.onnx_graph import Graph, write_graph
+from falsifier.network.program import WINDOW, Builder, Primitive, Program, Value
+from falsifier.objective import Ascent, ObjectiveForm, Reduction
+
+Array = NDArray[Any]
+
+_SEED = "seed"
+
+
+class OnnxruntimeEngine:
+    """A network as batches of flat points through onnxruntime on the CPU (`Engine`).
+
+    `threads`: by default one for small networks, else one per core that this process may run on. A run that does not fit
+    into memory raises MemoryError: the caller tries a smaller batch.
+    """
+
+    name = "onnxruntime"
+    device = "cpu"
+
+    def __init__(self, lowered: Lowered, threads: int | None = None) -> None:
+        """Makes the session for outputs. Raises EngineError where onnxruntime has no kernel for a primitive and type."""
+        self._lowered = lowered
+        self.dtype = lowered.dtype
+        self.n, self.m = lowered.n, lowered.m
+        self.threads = threads or suggested_threads(lowered.program)
+        self.why_no_gradient: str | None = None
+        self._shared: dict[int, tuple[Array, Any]] = {}
+        self._forward = self._session(write_graph(lowered.program, [lowered.x], [lowered.y]))
+        self._inner: dict[tuple[str, ...], _Session] = {}
+        self._ascents: dict[Reduction, _Session] = {}
+
+    @cached_property
+    def differentiable(self) -> bool:
+        """Whether `vjp` and `ascend` exist. Made certain by making the session that `ascend` needs first."""
+        try:
+            if self._adjoint.gradient is not None:
+                self._ascent(Reduction.HINGE)
+        except (UnsupportedError, EngineError) as error:
+            self.why_no_gradient = str(error)
+            return False
+        return True
+
+    def asarray(self, x: Array) -> Array:
+        return np.asarray(x, dtype=self.dtype)
+
+    def outputs(self, x: Array) -> Array:
+        """`[b, n]` -> `[b, m]`."""
+        return self._forward.run({self._lowered.x.name: x})[0]
+
+    def activations(self, x: Array, tensors: Sequence[str]) -> dict[str, Array]:
+        """Named tensors of the model from one run, each `[b, size]`. Raises EngineError for a name it does not know."""
+        known = self._lowered.tensors
+        for name in tensors:
+            if name not in known:
+                raise EngineError(f"the lowered network has no tensor {name!r}")
+        values = {v.name: v for name in tensors if isinstance(v := known[name], Value)}
+        inner = {name: v for name, v in values.items() if name not in self._lowered.program.inputs}
+        key = tuple(inner)
+        if inner and key not in self._inner:
+            self._inner[key] = self._session(self._inner_graph(list(inner.values())))
+        run = dict(zip(key, self._inner[key].run({self._lowered.x.name: x}), strict=True)) if inner else {}
+        run[self._lowered.x.name] = x
+        found = {}
+        for name in tensors:
+            operand = known[name]
+            if isinstance(operand, Value):
+                found[name] = run[operand.name].reshape(len(x), operand.size).astype(self.dtype, copy=False)
+            elif operand is not None:
+                found[name] = np.broadcast_to(np.asarray(operand, self.dtype).reshape(1, -1), (len(x), operand.size))
+        return found
+
+    def vjp(self, x: Array, seed: Array, window: Array | None = None) -> tuple[Array, Array]:
+        """Outputs `[b, m]` and the gradient `[b, n]` of sum(seed * outputs), as it comes: it may be infinite or NaN."""
+        if self._adjoint.gradient is None:
+            return self.outputs(x), np.zeros_like(x)
+        feed = {self._lowered.x.name: x, _SEED: self.asarray(seed), **self._window(len(x), window)}
+        y, gradient = self._vjp.run(feed)
+        return y, gradient
+
+    def ascend(self, x: Array, objective: ObjectiveForm, window: Array | None = None) -> Ascent:
+        """Outputs, slacks, score and its gradient in one run; elements of the gradient that are not finite are 0."""
+        session = self._ascent(objective.reduction)
+        feed = {
+            self._lowered.x.name: x,
+            "rows": self.asarray(objective.rows),
+            "offset": self.asarray(objective.offset),
+            "scale": self.asarray(objective.scale),
+            **self._window(len(x), window),
+        }
+        y, slack, score, weight, *gradient = session.run(feed)
+        return Ascent(y, slack, score, weight, gradient[0] if gradient else np.zeros_like(x))
+
+    @cached_property
+    def _adjoint(self) -> _Adjoint:
+        return _Adjoint(self._lowered)
+
+    @cached_property
+    def _vjp(self) -> _Session:
+        lowered, adjoint = self._lowered, self._adjoint
+        assert adjoint.gradient is not None
+        inputs = [lowered.x, adjoint.seed, *adjoint.windows]
+        return self._session(write_graph(adjoint.build.program, inputs, [lowered.y, adjoint.gradient]))
+
+    def _ascent(self, reduction: Reduction) -> _Session:
+        if reduction not in self._ascents:
+            self._ascents[reduction] = self._session(self._adjoint.with_objective(reduction))
+        return self._ascents[reduction]
+
+    def _inner_graph(self, values: list[Value]) -> Graph:
+        """Values as stored; several lanes' worth of leading axes stay folded, and are unfolded outside."""
+        program = self._lowered.program
+        return write_graph(program, [self._lowered.x], [program.values[v.name] for v in values])
+
+    def _window(self, lanes: int, window: Array | None) -> dict[str, Array]:
+        widths = self._adjoint.windows
+        if not widths:
+            return {}
+        dtype = widths[0].dtype
+        largest = np.finfo(dtype).max
+        if window is None:
+            return {WINDOW: np.full(lanes, largest, dtype=dtype)}
+        return {WINDOW: np.minimum(window, largest).astype(dtype)}
+
+    def _session(self, graph: Graph) -> _Session:
+        import onnxruntime
+
+        options = runtime.session_options(self.threads)
+        # measured: all of the models of the arena run as fast at this level, and sessions are made in half the time
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        if graph.shared:
+            names, held = [], []
+            for name, array in graph.shared.items():
+                if id(array) not in self._shared:
+                    self._shared[id(array)] = (array, onnxruntime.OrtValue.ortvalue_from_numpy(array))
+                names.append(name)
+                held.append(self._shared[id(array)][1])
+            options.add_external_initializers(names, held)
+        try:
+            session = onnxruntime.InferenceSession(graph.model, options, providers=["CPUExecutionProvider"])
+        except runtime.errors() as error:
+            if runtime.is_out_of_memory(error):
+                raise MemoryError(runtime.one_line(error)) from error
+            raise EngineError(f"onnxruntime does not take the batched program: {runtime.one_line(error)}") from error
+        return _Session(session)
+
+
+class _Session:
+    """A session whose failures are this package's exceptions."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self._inputs = {i.name for i in session.get_inputs()}
+
+    def run(self, feed: dict[str, Array]) -> list[Array]:
+        try:
+            results: list[Array] = self._session.run(None, {k: v for k, v in feed.items() if k in self._inputs})
+        except runtime.errors() as error:
+            if runtime.is_out_of_memory(error):
+                raise MemoryError(runtime.one_line(error)) from error
+            raise EngineError(f"onnxruntime fails in the batched program: {runtime.one_line(error)}") from error
+        return results
+
+
+class _Adjoint:
+    """A program with its adjoint behind it. `gradient` is None where no gradient flows: it is zero everywhere."""
+
+    def __init__(self, lowered: Lowered) -> None:
+        """Raises UnsupportedError where a primitive on the way has no adjoint."""
+        self.lowered = lowered
+        self.build: Builder = lowered.builder.fork()
+        self.split = len(self.build.program.primitives)  # where the adjoint begins
+        self.seed = self.build.input(_SEED, lowered.y.stored, lowered.y.dtype)
+        self.gradient = add_adjoint(self.build, {lowered.y.name: self.seed}).get(lowered.x.name)
+        program = self.build.program
+        self.windows = [program.values[WINDOW]] if WINDOW in program.values else []
+
+    def with_objective(self, reduction: Reduction) -> Graph:
+        """(x, rows, offset, scale[, window]) -> (y, slack, score, weight[, gradient]): the seed comes from the objective."""
+        build = self.build.fork()
+        y = self.lowered.y
+        end = len(build.program.primitives)
+        values = add_objective(build, y, reduction, _SEED)
+        objective = build.program.primitives[end:]
+        outputs = [y, values.slack, values.score, values.weight]
+        middle = len(build.program.primitives)
+        if self.gradient is not None:
+            outputs.append(add_finite(build, self.gradient))
+        primitives = build.program.primitives
+        order: list[Primitive] = [
+            *primitives[: self.split],
+            *objective,
+            *primitives[self.split : end],
+            *primitives[middle:],
+        ]
+        inputs = [self.lowered.x, values.rows, values.offset, values.scale, *self.windows]
+        return write_graph(build.program, inputs, outputs, order)
+
+
+def suggested_threads(program: Program) -> int:
+    """One thread where a lane is so little work that threads would mostly wait for one another, else one per core."""
+    return runtime.available_cores() if work_per_lane(program) >= 1e6 else 1
+
+
+def work_per_lane(program: Program) -> float:
+    """Multiplications of the products and convolutions of one lane."""
+    total = 0.0
+    for primitive in program.primitives:
+        if primitive.op not in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
+            continue
+        x, y = program.values.get(primitive.inputs[0]), program.values[primitive.outputs[0]]
+        w = program.constants.get(primitive.inputs[1])
+        if primitive.op == "ConvTranspose" and x is not None and w is not None:
+            total += x.lead * math.prod(x.stored) * math.prod(w.shape[1:])
+        elif primitive.op == "Conv" and w is not None:
+            total += y.lead * math.prod(y.stored) * math.prod(w.shape[1:])
+        else:
+            inner = x.stored[-1] if x is not None else program.constants[primitive.inputs[0]].shape[-1]
+            total += y.lead * math.prod(y.stored) * inner
+    return total
