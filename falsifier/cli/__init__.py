@@ -1,1 +1,69 @@
+"""The command `falsifier`: verify, supports, check, doctor. One file per command, each imported when it is called.
 
+stdout carries answers alone, in the words of the VNN-LIB standard; everything else goes to stderr.
+Exit status: 0 for every completed run whatever the verdict, 2 for bad input, 1 for an internal error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+
+from falsifier import __version__
+
+COMMANDS = ("verify", "supports", "check", "doctor")
+_USAGE = f"""\
+usage: falsifier {{{",".join(COMMANDS)}}} ...   (falsifier COMMAND --help says more)
+       falsifier --name | --version
+
+  verify    search for inputs that satisfy a VNN-LIB query
+  supports  say what this solver supports, for the standard's tools
+  check     judge a witness, of this tool or of any other
+  doctor    versions, devices, and which engine serves a model
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status. Without `arguments`: those of this process, counted from its start."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    match words[:1]:
+        case ["--name"]:
+            print("falsifier")
+        case ["--version"]:
+            print(__version__)
+        case ["-h" | "--help"]:
+            print(_USAGE, end="")
+        case [command] if command in COMMANDS:
+            from falsifier.cli.process import age
+
+            return _run(command, words[1:], time.monotonic() - (age() if arguments is None else 0.0))
+        case [unknown]:
+            print(f"falsifier: no command {unknown!r}: use one of {', '.join(COMMANDS)}", file=sys.stderr)
+            return 2
+        case _:
+            print(_USAGE, end="", file=sys.stderr)
+            return 2
+    return 0
+
+
+def _run(command: str, words: list[str], started: float) -> int:
+    """Import and run one command; bad input becomes one line."""
+    from importlib import import_module
+
+    from falsifier.errors import FalsifierError, InputError
+
+    try:
+        status: int = import_module(f"falsifier.cli.{command}").run(words, started)
+    except FalsifierError as error:
+        print(f"falsifier: {error}", file=sys.stderr)
+        return 2 if isinstance(error, InputError) else 1
+    except BrokenPipeError:
+        # whoever read stdout has gone, and Python would complain when it closes it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        print("falsifier: interrupted", file=sys.stderr)
+        return 130
+    return status

@@ -1,0 +1,50 @@
+"""Command lines as typed values; what is wrong with one is said in one line."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NoReturn
+
+from falsifier.errors import InputError
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with errors that reach the user like every other bad input."""
+
+    def __init__(self, command: str, description: str) -> None:
+        super().__init__(prog=f"falsifier {command}", description=description, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message} ({self.prog} --help says more)")
+
+    def add_networks(self) -> None:
+        """The option by which every command takes networks."""
+        self.add_argument(
+            "--network",
+            action="append",
+            default=[],
+            metavar="NAME=FILE",
+            help="an ONNX file (plain or gzip) and the name the query declares it under; a lone one needs no name",
+        )
+
+
+def positive_int(text: str) -> int:
+    """An argument that counts something."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+    return value
+
+
+def non_negative_int(text: str) -> int:
+    """An argument like an rng seed. Surrounding white space is no fault."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a non-negative number")
+    return value

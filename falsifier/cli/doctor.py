@@ -1,0 +1,24 @@
+"""`falsifier doctor`: versions, devices and providers, and which engine serves a model and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from falsifier.cli.arguments import Parser
+
+
+def run(words: list[str], started: float) -> int:
+    """Print the report."""
+    parser = Parser("doctor", "Say what this installation has, and which engine serves a model and why.")
+    parser.add_argument("model", nargs="*", type=Path, metavar="MODEL", help="an ONNX file, plain or gzip")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:i")
+    options = parser.parse_args(words)
+
+    from falsifier.network.doctor import examine, installation
+
+    for line in installation():
+        print(line)
+    for model in options.model:
+        for line in examine(model, options.device):
+            print(line)
+    return 0

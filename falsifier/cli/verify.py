@@ -1,0 +1,158 @@
+"""`falsifier verify`: one instance, answered in the words of the VNN-LIB standard (section 5) on stdout."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from falsifier.cli.arguments import Parser, non_negative_int, positive_int
+from falsifier.cli.process import Guard
+from falsifier.cli.results_file import ResultsFile
+from falsifier.errors import FalsifierError, InputError
+from falsifier.instance import LINE_ENDS, Instance, parse_networks, parse_seconds
+
+if TYPE_CHECKING:
+    from falsifier.result import Result
+
+DEFAULT_TIMEOUT = 60.0  # seconds
+_WORDS = {"timeout": "timed-out", "error": "unknown"}  # the standard's words where they differ from the competition's
+
+
+def run(words: list[str], started: float) -> int:
+    """Run the command; `started` is the reading of `time.monotonic` that the time limit counts from."""
+    options = _parser().parse_args(words)
+    results = ResultsFile(options.results.strip(LINE_ENDS)) if options.results is not None else None
+    try:
+        return _Verification(options, started, results).run()
+    except BaseException as error:
+        if results and not isinstance(error, KeyboardInterrupt):
+            results.write("error\n")
+        raise
+
+
+class _Verification:
+    """One run of the command: what it was asked, and the best answer so far."""
+
+    def __init__(self, options: Namespace, started: float, results: ResultsFile | None) -> None:
+        limit = parse_seconds(options.timeout) if options.timeout is not None else DEFAULT_TIMEOUT
+        query = Path(options.query.strip(LINE_ENDS))
+        self.instance = Instance(parse_networks(options.network), query, limit)
+        self.options, self.results = options, results
+        # the answer has to be out by the limit: what is kept to spare pays for writing it
+        self.spare = min(1.0, limit / 10)
+        self.end = started + limit
+        self.preliminary: Result | None = None
+
+    def run(self) -> int:
+        end, spare = self.end, self.spare
+        with Guard(end - spare / 2, end - spare / 4, self._cut_short) as guard:
+            result = self._falsify()
+            with guard.answering():
+                self._answer(result)
+        return 0
+
+    def _falsify(self) -> Result:
+        if not self.instance.networks:
+            raise InputError(f"{self.instance.query}: give its network with --network FILE")
+        from falsifier.falsify import falsify
+
+        return falsify(
+            [(network.name, network.path) for network in self.instance.networks],
+            self.instance.query,
+            timeout=self.end - self.spare - time.monotonic(),
+            device=self.options.device,
+            rng_seed=self.options.rng_seed,
+            max_evaluations=self.options.max_evaluations,
+            require=self.options.require,
+            report=self._keep,
+        )
+
+    def _keep(self, result: Result) -> None:
+        self.preliminary = result
+
+    def _cut_short(self, signal: int | None) -> int:
+        """Called by the guard in place of an answer of the main thread."""
+        from falsifier.result import Result
+        from falsifier.verdict import StopReason, Verdict
+
+        reason = StopReason.DEADLINE if signal is None else StopReason.INTERRUPTED
+        verdict = Verdict.TIMEOUT if signal is None else Verdict.UNKNOWN
+        try:
+            self._answer(self.preliminary or Result(verdict, reason, reason.value, rng_seed=self.options.rng_seed))
+            sys.stdout.flush()
+        except (FalsifierError, OSError) as error:
+            print(f"falsifier: {error}", file=sys.stderr)
+            return 1
+        return 0 if signal is None or self.results else 128 + signal
+
+    def _answer(self, result: Result) -> None:
+        """Give the answer wherever it was asked for."""
+        text = ""
+        if result.witness is not None and result.query is not None:
+            from falsifier.witness.text import write_witness
+
+            text = write_witness(result.query, result.witness)
+            if self.options.assignments:
+                from falsifier.witness.tensors import write_tensors
+
+                write_tensors(result.query, result.witness, Path(self.options.assignments))
+        word = result.verdict.value
+        if self.results:
+            self.results.write(f"{word}\n{text}")
+        if self.options.json != "-":
+            print(f"{_WORDS.get(word, word)}\n{text}", end="", flush=True)
+        if self.options.json:
+            self._write_json(result)
+        seconds = time.monotonic() - (self.end - self.instance.timeout)
+        kind = f" ({result.class_})" if result.class_ else ""
+        print(f"falsifier: {word}{kind} after {seconds:.2f} s: {result.reason_text}", file=sys.stderr)
+
+    def _write_json(self, result: Result) -> None:
+        import json
+
+        files = [self.instance.query, *(network.path for network in self.instance.networks)]
+        record = result.to_json() | {"sha256": {str(path): _sha256(path) for path in files}}
+        text = json.dumps(record, allow_nan=False) + "\n"
+        if self.options.json == "-":
+            print(text, end="", flush=True)
+            return
+        try:
+            Path(self.options.json).write_text(text)
+        except OSError as error:
+            raise InputError(f"{self.options.json}: cannot be written ({error.strerror})") from None
+
+
+def _sha256(path: Path) -> str | None:
+    """Of the file as it lies there, None where it cannot be read."""
+    from hashlib import file_digest
+
+    try:
+        with path.open("rb") as file:
+            return file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def _parser() -> Parser:
+    parser = Parser("verify", "Search for inputs that satisfy a VNN-LIB query (that is, violate the property).")
+    add = parser.add_argument
+    add("query", metavar="QUERY", help="a VNN-LIB file, 1.0 or 2.0, plain or gzip")
+    parser.add_networks()
+    add("--timeout", metavar="SECONDS", help=f"from the start of the process (default {DEFAULT_TIMEOUT:g})")
+    add(
+        "--serialise-assignments",
+        "--assignments",
+        dest="assignments",
+        metavar="DIR",
+        help="write the witness as <variable>.pb",
+    )
+    add("--json", metavar="FILE", help="write the whole result as JSON; - puts it on stdout in place of the answer")
+    add("--results", metavar="FILE", help="write the competition's results file")
+    add("--rng-seed", type=non_negative_int, default=0, metavar="N", help="of all random draws (default 0)")
+    add("--max-evaluations", type=positive_int, metavar="N", help="end after this many forward passes")
+    add("--device", default="auto", help="auto, cpu, cuda or cuda:i")
+    add("--require", choices=("exact", "correct"), default="correct", help="the least class of a witness")
+    return parser

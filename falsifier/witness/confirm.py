@@ -1,0 +1,143 @@
+"""The door: replay a candidate on the original networks and judge it by the query's syntax tree.
+
+The replay is onnxruntime's, on the CPU, one sample. Two readings are asked: the query as written in float64 arithmetic,
+and the rule that the competition publishes (VNN-COMP 2026: float32 inputs against bounds rounded to float32).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.query.evaluate import Arithmetic, failing
+from falsifier.witness.binding import CastError, bind
+from falsifier.witness.polish import Bounds, input_bounds, polish
+from falsifier.witness.shortfall import shortfall
+
+if TYPE_CHECKING:
+    from falsifier.network.reference import Reference
+    from falsifier.query.tree import Query
+
+Values = list[NDArray[Any]]
+
+
+class WitnessClass(Enum):
+    """How far a witness is beyond dispute."""
+
+    EXACT = "exact"  # every assertion holds as written and under the published rule, all outputs are finite
+    CORRECT = "correct"  # every assertion holds under the published rule alone
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A confirmed counterexample: flat values per declared input and output, in the networks' element types."""
+
+    inputs: Values
+    outputs: Values
+    class_: WitnessClass
+    reason: str
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Why a candidate is no witness: indices of the assertions that fail, and the greatest amount by which one does.
+
+    `shortfall` is in the units of the comparison (infinity where a value is not a number or nothing was compared).
+    """
+
+    reason: str
+    failing: tuple[int, ...] = ()
+    shortfall: float = np.inf
+
+
+class Door:
+    """Confirms candidates of one query on the references of its networks, one per declaration, in the query's order."""
+
+    def __init__(
+        self, query: Query, references: Sequence[Reference], require: WitnessClass = WitnessClass.CORRECT
+    ) -> None:
+        """Raises InputError where the query does not fit the networks, UnsupportedError for hidden variables."""
+        self.query = query
+        self.require = require
+        self.binding = bind(query, references)
+
+    def confirm(self, point: NDArray[Any]) -> Witness | Rejection:
+        """Judge a flat point `[n]` over the inputs of all networks, moved into the bounds as written if that helps."""
+        try:
+            inputs = self.binding.split(point)
+        except CastError as error:
+            return Rejection(str(error))
+        polished = [polish(value, bounds) for value, bounds in zip(inputs, self._bounds, strict=True)]
+        if all(a is b for a, b in zip(inputs, polished, strict=True)):
+            return self._judge(inputs)
+        verdict = self._judge(polished)
+        if isinstance(verdict, Witness):
+            return verdict
+        # outside the bounds as written, and inside no witness: the published rule may still accept it
+        return self._judge(inputs)
+
+    def replay(self, inputs: Sequence[NDArray[Any]]) -> Witness | Rejection:
+        """Judge one array per declared input, unchanged."""
+        try:
+            return self._judge(self.binding.cast(inputs))
+        except CastError as error:
+            return Rejection(str(error))
+
+    @cached_property
+    def exact_possible(self) -> bool:
+        """Whether the bounds as written hold a value of its type for every input; else `correct` is the best."""
+        types = [tensor.dtype for reference in self.binding.references for tensor in reference.inputs]
+        return all(bool((b.least(t) <= b.greatest(t)).all()) for b, t in zip(self._bounds, types, strict=True))
+
+    @cached_property
+    def _bounds(self) -> list[Bounds]:
+        """The bounds of every declared input."""
+        bounds = input_bounds(self.query)
+        return [
+            bounds[at : at + variable.size]
+            for network, variable, at in self.query.offsets()
+            if variable in network.inputs
+        ]
+
+    def _judge(self, inputs: Values) -> Witness | Rejection:
+        outputs, values = self._run(inputs)
+        with np.errstate(all="ignore"):
+            published = failing(self.query, values, Arithmetic.PUBLISHED)
+            written = failing(self.query, values, Arithmetic.EXACT)
+            if published:
+                amount = shortfall(self.query, published, values)
+                return Rejection(f"{_named(published, self.query)} by {amount:.3g}", tuple(published), amount)
+            if not written and all(bool(np.isfinite(output).all()) for output in outputs):
+                return Witness(inputs, outputs, WitnessClass.EXACT, "every assertion holds as written")
+            amount = shortfall(self.query, written, values) if written else np.inf
+        reason = "every assertion holds, an output is not finite"
+        if written:
+            reason = f"holds only under the published rule; as written {_named(written, self.query)} by {amount:.3g}"
+        if self.require is WitnessClass.EXACT:
+            return Rejection(reason, tuple(written), amount)
+        return Witness(inputs, outputs, WitnessClass.CORRECT, reason)
+
+    def _run(self, inputs: Values) -> tuple[Values, Values]:
+        """The outputs of all networks, and inputs and outputs in the order of the query's variables."""
+        left = list(inputs)
+        outputs: Values = []
+        values: Values = []
+        for network, reference in zip(self.query.networks, self.binding.references, strict=True):
+            mine = [left.pop(0) for _ in reference.inputs]
+            got = [np.asarray(output).ravel() for output in reference.run(mine)]
+            outputs += got
+            values += mine[: len(network.inputs)] + got[: len(network.outputs)]
+        return outputs, values
+
+
+def _named(assertions: Sequence[int], query: Query) -> str:
+    """`assertion 3 of 7 fails`, counted from 1 as a reader of the file counts."""
+    shown = ", ".join(str(i + 1) for i in assertions[:5]) + (", .." if len(assertions) > 5 else "")
+    few = len(assertions) == 1
+    return f"{'assertion' if few else 'assertions'} {shown} of {len(query.assertions)} {'fails' if few else 'fail'}"
