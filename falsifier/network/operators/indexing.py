@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from falsifier.errors import UnsupportedError
 from falsifier.network.operators import Node
 from falsifier.network.operators.composition import Tensor, as_value, compose, constant, given, integers, text
-from falsifier.network.operators.elementary import apply
+from falsifier.network.operators.elementwise import compare, elementwise, where
 from falsifier.network.operators.scattering import scatter_rows, select_rows
 from falsifier.network.program import Builder, Operand, Shape, Value
 
@@ -137,7 +137,7 @@ def _from_start(build: Builder, indices: Tensor, count: int) -> Tensor:
         indices = indices.astype(np.int64)
         return np.where(indices < 0, indices + count, indices)
     wide = build.cast(indices, np.int64)
-    return apply(build, "Where", apply(build, "Less", wide, 0, dtype=np.bool_), apply(build, "Add", wide, count), wide)
+    return where(build, compare(build, "Less", wide, 0), elementwise(build, "Add", wide, count), wide, np.int64)
 
 
 def _element_rows(build: Builder, indices: Tensor, shape: Shape, axis: int) -> Tensor:
@@ -158,8 +158,8 @@ def _nd_rows(build: Builder, indices: Tensor, shape: Shape, batch: int) -> Tenso
         rows: Tensor = _from_start(build, build.shaped(indices, indices.shape[:-1]), counts[0])
     elif isinstance(indices, Value):
         wide = build.cast(indices, np.int64)
-        negative = apply(build, "Less", wide, 0, dtype=np.bool_)
-        positive = apply(build, "Where", negative, apply(build, "Add", wide, np.array(counts)), wide)
+        from_end = elementwise(build, "Add", wide, np.array(counts))
+        positive = where(build, compare(build, "Less", wide, 0), from_end, wide, np.int64)
         rows = compose(build, "ReduceSum", compose(build, "Mul", positive, strides), np.array([-1]), keepdims=0)
     else:
         wide = indices.astype(np.int64)
@@ -198,10 +198,10 @@ def lower_one_hot(build: Builder, node: Node, operands: Sequence[Operand]) -> Se
     shape = (*indices.shape[:axis], 1, *indices.shape[axis:])
     at = build.shaped(_as_value_of(_from_start(build, indices, count)), shape)
     numbers = np.arange(count).reshape(-1, *[1] * (len(shape) - axis - 1))
-    is_on = apply(build, "Equal", at, numbers, dtype=np.bool_)
+    is_on = compare(build, "Equal", at, numbers)
     off, on = (_entry(build, values, i) for i in range(2))
     assert values is not None
-    return [build.elementwise("Where", [is_on, on, off], values.dtype)]
+    return [where(build, is_on, on, off, values.dtype)]
 
 
 def _entry(build: Builder, vector: Operand, at: int) -> Tensor:
@@ -239,9 +239,9 @@ def lower_reverse_sequence(build: Builder, node: Node, operands: Sequence[Operan
     first = moved.shape[1] * np.arange(moved.shape[0])[:, None]
     if isinstance(lengths, Value):
         ends = build.shaped(build.cast(lengths, np.int64), (*lengths.shape, 1))
-        mirrored = apply(build, "Sub", apply(build, "Sub", ends, 1), steps)
-        places: Tensor = apply(build, "Where", apply(build, "Less", mirrored, 0, dtype=np.bool_), steps, mirrored)
-        places = apply(build, "Add", _as_value_of(places), first)
+        mirrored = elementwise(build, "Sub", ends, steps + 1)
+        within = where(build, compare(build, "Less", mirrored, 0), steps, mirrored, np.int64)
+        places: Tensor = elementwise(build, "Add", within, first)
     else:
         mirrored_at = lengths.astype(np.int64)[:, None] - 1 - steps
         places = np.where(mirrored_at < 0, steps, mirrored_at) + first

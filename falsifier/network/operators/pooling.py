@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from falsifier.errors import UnsupportedError
 from falsifier.network.operators import Gradients, Node, PrimitiveRule
 from falsifier.network.operators.composition import compose, integers
-from falsifier.network.operators.elementary import apply
+from falsifier.network.operators.elementwise import elementwise
 from falsifier.network.operators.scattering import scatter_rows
 from falsifier.network.operators.windows import Windows
 from falsifier.network.program import Builder, Operand, Primitive, Value
@@ -67,7 +67,8 @@ def _by_enlarging(build: Builder, windows: Windows, x: Value, y: Value, g: Value
     operand = x
     axes = np.arange(len(tiled)) + 1
     if tiled != x.stored:
-        operand = build.emit("Slice", [x, np.zeros_like(axes), np.array(tiled), axes], tiled, lead=x.lead)
+        bounds = [np.zeros_like(axes), np.array(tiled), axes, np.ones_like(axes)]
+        operand = build.emit("Slice", [x, *bounds], tiled, lead=x.lead)
     is_largest = build.emit("Equal", [operand, enlarged[0]], tiled, np.bool_, lead=x.lead)
     result = build.emit("Mul", [build.cast(is_largest, g.dtype), enlarged[1]], tiled, lead=x.lead)
     if tiled == x.stored:
@@ -164,7 +165,7 @@ def lower_average_pool(build: Builder, node: Node, operands: Sequence[Operand]) 
     total = _windowed_sum(build, windows, x, 1 / counts.flat[0] if uniform else 1.0)
     if uniform:
         return [total]
-    return [apply(build, "Div", total, counts.astype(x.dtype))]
+    return [elementwise(build, "Div", total, counts.astype(x.dtype))]
 
 
 def _counts(windows: Windows, include_pad: bool) -> NDArray[Any]:
@@ -236,15 +237,15 @@ def lower_global_lp_pool(build: Builder, node: Node, operands: Sequence[Operand]
 
 def _power(build: Builder, x: Value, order: float) -> Value:
     if order == 2:
-        return apply(build, "Mul", x, x)
-    magnitude = apply(build, "Abs", x)
-    return magnitude if order == 1 else apply(build, "Pow", magnitude, order)
+        return elementwise(build, "Mul", x, x)
+    magnitude = elementwise(build, "Abs", x)
+    return magnitude if order == 1 else elementwise(build, "Pow", magnitude, order)
 
 
 def _root(build: Builder, total: Value, order: float) -> Value:
     if order == 1:
         return total
-    return apply(build, "Sqrt", total) if order == 2 else apply(build, "Pow", total, 1 / order)
+    return elementwise(build, "Sqrt", total) if order == 2 else elementwise(build, "Pow", total, 1 / order)
 
 
 def lower_max_unpool(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:

@@ -85,7 +85,7 @@ def _slice(build: Builder, source: Tensor, first: int, last: int, tail: Shape) -
         return source[first:last]
     if (first, last) == (0, source.stored[0]):
         return source
-    bounds = [np.array([v]) for v in (first, last, 1)]
+    bounds = [np.array([v]) for v in (first, last, 1, 1)]  # starts, ends, axes, steps
     return build.emit("Slice", [source, *bounds], (last - first, *tail), lead=source.lead)
 
 
