@@ -61,6 +61,14 @@ class OnnxruntimeEngine:
             return False
         return True
 
+    def adjoint_error(self) -> str | None:
+        """Why the program has no adjoint, None where it has one. Cheaper than `differentiable`: no session is made."""
+        try:
+            self._adjoint  # noqa: B018 - made here, kept for later
+        except UnsupportedError as error:
+            return str(error)
+        return None
+
     def asarray(self, x: Array) -> Array:
         return np.asarray(x, dtype=self.dtype)
 

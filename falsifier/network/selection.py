@@ -1,0 +1,108 @@
+"""Which engine serves a network: the first that passes the self-check, and why the others do not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from falsifier.errors import EngineError, UnsupportedError
+from falsifier.network.engine import Engine
+from falsifier.network.selfcheck import Box, SelfCheck, self_check
+from falsifier.network.single import SingleSampleEngine
+
+if TYPE_CHECKING:
+    from falsifier.network.load import Network
+    from falsifier.network.lowering import Lowered
+
+DISCRETE = frozenset(("Sign", "Round", "Floor", "Ceil", "ArgMax", "ArgMin", "TopK", "QuantizeLinear"))
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """How one engine fared. `check` is None where it was not made or not needed."""
+
+    engine: str
+    accepted: bool
+    reason: str
+    check: SelfCheck | None = None
+
+
+def choose(
+    network: Network, device: str, box: Box | None, *, check: bool = True, gradient: bool = False
+) -> tuple[Engine, tuple[Attempt, ...]]:
+    """The engine, and the attempts that led to it. onnxruntime, torch, then the original one sample at a time.
+
+    `device` cpu or auto begins with onnxruntime on the CPU; cuda asks for torch on that device, and nothing else will do.
+    An engine without gradients is taken only where the next has none either. `gradient`: look at gradients as well.
+    Raises InputError for a device that cannot be had, or that this network cannot be run on.
+    """
+    attempts: list[Attempt] = []
+    try:
+        lowered = network.lowered
+    except UnsupportedError as error:
+        attempts += [Attempt(name, False, f"the network is not lowered: {error}") for name in ("onnxruntime", "torch")]
+        return _fall_back(network, device, attempts)
+    makers = {"onnxruntime": _onnxruntime, "torch": _torch}
+    order = ["torch"] if device.startswith("cuda") else ["onnxruntime", "torch"]
+    spare: tuple[Engine, Attempt] | None = None
+    for name in order:
+        try:
+            engine = makers[name](lowered, device)
+            outcome = _checked(engine, network, box, lowered, gradient) if check else None
+        except (EngineError, UnsupportedError, MemoryError) as error:
+            attempts.append(Attempt(name, False, str(error) or type(error).__name__))
+            continue
+        if outcome is not None and not outcome.passed:
+            attempts.append(Attempt(name, False, outcome.reason, outcome))
+            continue
+        reason = "not checked" if outcome is None else outcome.reason
+        lacking = _why_no_gradient(engine)
+        if lacking is None:
+            attempts.append(Attempt(name, True, reason, outcome))
+            return engine, tuple(attempts)
+        attempt = Attempt(name, True, f"{reason}; no gradients: {lacking}", outcome)
+        spare = spare or (engine, attempt)
+        if spare[1] is not attempt:
+            attempts.append(Attempt(name, False, attempt.reason, outcome))
+    if spare is not None:
+        return spare[0], (spare[1], *attempts)
+    return _fall_back(network, device, attempts)
+
+
+def _fall_back(network: Network, device: str, attempts: list[Attempt]) -> tuple[Engine, tuple[Attempt, ...]]:
+    del device  # the original always runs on the CPU: a network that no engine takes is searched there
+    engine = SingleSampleEngine(network.reference)
+    return engine, (*attempts, Attempt(engine.name, True, "the original, one sample at a time"))
+
+
+def _onnxruntime(lowered: Lowered, device: str) -> Engine:
+    from falsifier.network.onnxruntime_engine import OnnxruntimeEngine
+
+    return OnnxruntimeEngine(lowered)
+
+
+def _torch(lowered: Lowered, device: str) -> Engine:
+    try:
+        from falsifier.network.torch_engine import TorchEngine
+
+        return TorchEngine(lowered, device if device.startswith("cuda") else "cpu")
+    except ImportError as error:
+        raise EngineError(f"torch cannot be imported ({error}); it comes with the extra [torch]") from error
+
+
+def _checked(engine: Engine, network: Network, box: Box | None, lowered: Lowered, gradient: bool) -> SelfCheck:
+    discrete = any(p.op in DISCRETE or _rounds(p) for p in lowered.program.primitives)
+    return self_check(engine, network.reference, box, discrete=discrete, gradient=gradient)
+
+
+def _rounds(primitive: Any) -> bool:
+    return primitive.op == "Cast" and primitive.attributes["to"].kind in "iu"
+
+
+def _why_no_gradient(engine: Engine) -> str | None:
+    """None where there is a gradient, as far as can be told without making its session."""
+    adjoint_error = getattr(engine, "adjoint_error", None)
+    if adjoint_error is not None:
+        reason: str | None = adjoint_error()
+        return reason
+    return None if engine.differentiable else "torch has none"

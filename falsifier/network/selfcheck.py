@@ -1,0 +1,171 @@
+"""Whether an engine computes what the original file computes: a batch of points against onnxruntime, one sample at a time."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.errors import EngineError, InputError, UnsupportedError
+from falsifier.network.engine import Engine
+from falsifier.network.reference import Reference
+
+Array = NDArray[Any]
+Box = tuple[Array, Array]  # lower [n], upper [n]
+
+_POINTS = 16
+_SECONDS = 0.25  # of single samples, beyond the first three
+_OF_SPREAD = 2e-3
+_OF_SPREAD_DISCRETE = 5e-2  # one step of a rounding inside the network is a step of the output
+_OF_MAGNITUDE = 1e-5
+_OF_STEP = 32  # times what one step of the inputs' last bit changes
+
+
+class GradientState(Enum):
+    """What the gradients at the points look like."""
+
+    UNCHECKED = "gradients were not looked at"
+    ABSENT = "no gradients"
+    FINE = "gradients are finite and not all zero"
+    ZERO = "gradients are zero everywhere"
+    NON_FINITE = "some gradients are infinite or NaN"
+
+
+@dataclass(frozen=True)
+class SelfCheck:
+    """The outcome. `worst` is the largest deviation in units of what is tolerated (so 1 is just accepted)."""
+
+    passed: bool
+    points: int
+    worst: float
+    reason: str
+    gradient: GradientState = GradientState.UNCHECKED
+
+
+def self_check(
+    engine: Engine,
+    reference: Reference,
+    box: Box | None = None,
+    *,
+    discrete: bool = False,
+    gradient: bool = False,
+    points: int = _POINTS,
+) -> SelfCheck:
+    """Compare at the centre, corners and random points of `box` (default: the unit box), in one batch and one alone.
+
+    What is tolerated is measured per output: a part of its spread over the points, and no less than rounding explains (a
+    part of its magnitude, and what one step of the inputs' last bit changes). `discrete`: the network rounds inside, so
+    that an engine's rounding may become a whole step: wider tolerance, and a quarter of the points may miss it.
+    """
+    x = check_points(reference, box, points)
+    try:
+        expected = _expected(reference, x)
+        x = x[: len(expected)]
+        noise = _step_noise(reference, x[0], expected[0], box)
+    except InputError as error:
+        return SelfCheck(False, 0, np.inf, f"the original fails on a point of the box: {error}")
+    try:
+        together = np.asarray(_host(engine.outputs(engine.asarray(x))))
+        alone = np.asarray(_host(engine.outputs(engine.asarray(x[:1]))))
+        if together.shape != expected.shape:
+            return SelfCheck(
+                False, len(x), np.inf, f"outputs of shape {list(together.shape)} instead of {list(expected.shape)}"
+            )
+        deviation = np.maximum(
+            relative_deviation(together, expected, noise, discrete),
+            np.pad(relative_deviation(alone, expected[:1], noise, discrete, spread_of=expected), (0, len(x) - 1)),
+        )
+        state = _gradient_state(engine, x) if gradient else GradientState.UNCHECKED
+    except (EngineError, UnsupportedError) as error:
+        return SelfCheck(False, len(x), np.inf, str(error))
+    return _judge(deviation, discrete, state)
+
+
+def _judge(deviation: Array, discrete: bool, state: GradientState) -> SelfCheck:
+    allowed = len(deviation) // 4 if discrete else 0
+    worst = float(np.sort(deviation)[::-1][allowed])
+    missed = int((deviation > 1).sum())
+    if worst <= 1:
+        return SelfCheck(True, len(deviation), worst, f"agrees with the original on {len(deviation)} points", state)
+    return SelfCheck(
+        False, len(deviation), worst, f"deviates from the original on {missed} of {len(deviation)} points", state
+    )
+
+
+def check_points(reference: Reference, box: Box | None, count: int) -> Array:
+    """`[count, n]`: centre, lower and upper corner, random corners, random points; the same at every call."""
+    n, dtype = reference.n, reference.dtype
+    lower, upper = box if box is not None else (np.zeros(n), np.ones(n))
+    lower, upper = np.asarray(lower, dtype=dtype), np.asarray(upper, dtype=dtype)
+    rng = np.random.default_rng(0)
+    corners = (count - 3) // 2
+    share = np.concatenate(
+        [
+            np.full((1, n), 0.5, dtype=dtype),
+            np.zeros((1, n), dtype=dtype),
+            np.ones((1, n), dtype=dtype),
+            rng.integers(0, 2, (max(corners, 0), n)).astype(dtype),
+            rng.random((max(count - 3 - corners, 0), n)).astype(dtype),
+        ]
+    )[:count]
+    # in this form an end of the box is met exactly, and widths that overflow do no harm
+    points = np.clip(lower * (1 - share) + upper * share, lower, upper)
+    whole = np.concatenate([np.full(i.size, i.dtype.kind not in "f") for i in reference.inputs])
+    return np.where(whole, np.rint(points), points).astype(dtype) if whole.any() else points.astype(dtype)
+
+
+def relative_deviation(
+    got: Array, expected: Array, noise: Array, discrete: bool, spread_of: Array | None = None
+) -> Array:
+    """Per point the largest deviation of an output, in units of what is tolerated. Equal infinities and NaNs agree."""
+    seen = expected if spread_of is None else spread_of
+    with np.errstate(invalid="ignore", over="ignore"):
+        finite = np.where(np.isfinite(seen), seen, 0)
+        spread = finite.max(axis=0) - finite.min(axis=0)
+        tolerated = (_OF_SPREAD_DISCRETE if discrete else _OF_SPREAD) * spread
+        tolerated = np.maximum(tolerated, _OF_MAGNITUDE * np.abs(finite).max(axis=0) + _OF_STEP * noise)
+        tolerated = np.maximum(tolerated, np.finfo(np.float32).tiny)
+        difference = np.abs(got.astype(np.float64) - expected)
+        agree = (got == expected) | (np.isnan(got) & np.isnan(expected))
+        ratio = np.where(agree, 0, difference / tolerated)
+    worst: Array = np.where(np.isnan(ratio), np.inf, ratio).max(axis=1)
+    return worst
+
+
+def _expected(reference: Reference, x: Array) -> Array:
+    """Single samples, as many as a little time allows."""
+    results = []
+    begin = time.perf_counter()
+    for point in x:
+        if len(results) >= 3 and time.perf_counter() - begin > _SECONDS:
+            break
+        results.append(reference.run_flat(point))
+    return np.stack(results)
+
+
+def _step_noise(reference: Reference, x: Array, y: Array, box: Box | None) -> Array:
+    """How much each output changes when every input moves by one step of its last bit."""
+    moved = np.nextafter(x, np.asarray(np.inf, dtype=x.dtype))
+    if box is not None:
+        moved = np.minimum(moved, np.maximum(np.asarray(box[1], dtype=x.dtype), x))
+    change: Array = np.abs(reference.run_flat(moved) - y)
+    return np.where(np.isfinite(change), change, 0)
+
+
+def _gradient_state(engine: Engine, x: Array) -> GradientState:
+    if not engine.differentiable:
+        return GradientState.ABSENT
+    seed = np.random.default_rng(1).uniform(0.5, 1.5, (len(x), engine.m))
+    _, gradient = engine.vjp(engine.asarray(x), engine.asarray(seed))
+    gradient = np.asarray(_host(gradient))
+    if not np.isfinite(gradient).all():
+        return GradientState.NON_FINITE
+    return GradientState.FINE if gradient.any() else GradientState.ZERO
+
+
+def _host(array: Any) -> Any:
+    return array if isinstance(array, np.ndarray) else array.detach().cpu().numpy()
