@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from falsifier.result import Result as Result
     from falsifier.verdict import StopReason as StopReason
     from falsifier.verdict import Verdict as Verdict
-    from falsifier.witness.confirm import Witness as Witness
-    from falsifier.witness.confirm import WitnessClass as WitnessClass
+    from falsifier.witness.outcome import Witness as Witness
+    from falsifier.witness.outcome import WitnessClass as WitnessClass
 
 __version__ = "0.1.0"
 
@@ -31,8 +31,8 @@ _PUBLIC = {
     "StopReason": "falsifier.verdict",
     "UnsupportedError": "falsifier.errors",
     "Verdict": "falsifier.verdict",
-    "Witness": "falsifier.witness.confirm",
-    "WitnessClass": "falsifier.witness.confirm",
+    "Witness": "falsifier.witness.outcome",
+    "WitnessClass": "falsifier.witness.outcome",
     "falsify": "falsifier.falsify",
 }
 

@@ -31,7 +31,8 @@ from falsifier.search.portfolio import stages_of
 from falsifier.spec import Rounding, Spec, compile_query
 from falsifier.verdict import StopReason, Verdict
 from falsifier.witness.binding import assign
-from falsifier.witness.confirm import Door, Rejection, Witness, WitnessClass
+from falsifier.witness.confirm import Door
+from falsifier.witness.outcome import Rejection, Witness, WitnessClass
 
 if TYPE_CHECKING:
     from falsifier.network.engine import Engine
@@ -86,9 +87,16 @@ def falsify(
             return replace(
                 draft, verdict=Verdict.UNSAT, reason=StopReason.EMPTY_INPUT_SET, reason_text=problems.spec.reason
             )
-        judge = Judge(door, budget, lambda witness: report(_sat(draft, witness)) if report else None)
+        patient = bool(np.any(problems.spec.targets.exact))  # whether an exact witness is possible at all
+        judge = Judge(door, budget, patient, lambda witness: report(_sat(draft, witness)) if report else None)
         with _timed(seconds, "search"):
-            found = search(problems, budget, Rng(rng_seed), judge, stages_of(portfolio))
+            source = problems
+            if problems.spec.domain.f == 0:  # one point is left: the door decides
+                done = judge(problems.spec.domain.embed(np.zeros((1, 0), problems.spec.dtype))[0])
+                if done or problems.nearest is None:
+                    return _only_point(draft, judge)
+                source = problems.nearest
+            found = search(source, budget, Rng(rng_seed), judge, stages_of(portfolio))
     except UnsupportedError as error:
         return replace(draft, reason=StopReason.UNSUPPORTED, reason_text=str(error))
     return _conclude(draft, found, problems, judge)
@@ -135,12 +143,12 @@ class Problems:
 class Judge:
     """What the search asks about a candidate: whether it ends the search. Keeps the best witness and the nearest miss.
 
-    A witness of class `correct`, where the bounds leave room for an `exact` one, is held while the search goes on
-    for as many evaluations again as it took so far.
+    A `patient` judge does not settle for a witness of class `correct`: it holds it while the search goes on for as many
+    evaluations again as it took so far.
     """
 
-    def __init__(self, door: Door, budget: Budget, held: Callable[[Witness], None]) -> None:
-        self._door, self._budget, self._held = door, budget, held
+    def __init__(self, door: Door, budget: Budget, patient: bool, held: Callable[[Witness], None]) -> None:
+        self._door, self._budget, self._patient, self._held = door, budget, patient, held
         self.witness: Witness | None = None
         self.miss: Rejection | None = None
 
@@ -150,7 +158,7 @@ class Judge:
             if self.miss is None or verdict.shortfall < self.miss.shortfall:
                 self.miss = verdict
             return False
-        if verdict.class_ is WitnessClass.EXACT or not self._door.exact_possible:
+        if verdict.class_ is WitnessClass.EXACT or not self._patient:
             self.witness = verdict
             return True
         if self.witness is None:
@@ -199,6 +207,17 @@ def _sat(draft: Result, witness: Witness) -> Result:
     )
 
 
+def _only_point(draft: Result, judge: Judge) -> Result:
+    """The result where every input is fixed, after the only point was judged."""
+    draft = replace(draft, evaluations=1, stage="point", engine="single-sample")
+    if judge.witness:
+        return _sat(draft, judge.witness)
+    reason, miss = StopReason.SINGLE_POINT, judge.miss
+    open_ = miss is None or miss.published or not np.isfinite(miss.shortfall)
+    text = f"{reason.value}: {miss.reason}" if miss else reason.value
+    return replace(draft, verdict=Verdict.UNKNOWN if open_ else Verdict.UNSAT, reason=reason, reason_text=text)
+
+
 def _conclude(draft: Result, found: SearchResult, problems: Problems, judge: Judge) -> Result:
     """The result after a search that ended."""
     draft = replace(
@@ -214,8 +233,6 @@ def _conclude(draft: Result, found: SearchResult, problems: Problems, judge: Jud
     if judge.witness:
         return _sat(draft, judge.witness)
     verdict = Verdict.TIMEOUT if found.reason is StopReason.DEADLINE else Verdict.UNKNOWN
-    if found.reason is StopReason.SINGLE_POINT:
-        verdict = Verdict.UNSAT
     text = found.reason.value + (f"; nearest candidate: {judge.miss.reason}" if judge.miss else "")
     return replace(draft, verdict=verdict, reason=found.reason, reason_text=text)
 

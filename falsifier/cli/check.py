@@ -19,7 +19,8 @@ def run(words: list[str], started: float) -> int:
     from falsifier.network import load
     from falsifier.query import read
     from falsifier.witness.binding import assign
-    from falsifier.witness.confirm import Door, Witness
+    from falsifier.witness.confirm import Door
+    from falsifier.witness.outcome import Witness
     from falsifier.witness.tensors import read_tensors
     from falsifier.witness.text import read_witness
 

@@ -7,53 +7,23 @@ and the rule that the competition publishes (VNN-COMP 2026: float32 inputs again
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier.errors import InputError
 from falsifier.query.evaluate import Arithmetic, failing
+from falsifier.query.tree import Kind
 from falsifier.witness.binding import CastError, bind
+from falsifier.witness.outcome import Rejection, Values, Witness, WitnessClass
 from falsifier.witness.polish import Bounds, input_bounds, polish
 from falsifier.witness.shortfall import shortfall
 
 if TYPE_CHECKING:
     from falsifier.network.reference import Reference
     from falsifier.query.tree import Query
-
-Values = list[NDArray[Any]]
-
-
-class WitnessClass(Enum):
-    """How far a witness is beyond dispute."""
-
-    EXACT = "exact"  # every assertion holds as written and under the published rule, all outputs are finite
-    CORRECT = "correct"  # every assertion holds under the published rule alone
-
-
-@dataclass(frozen=True)
-class Witness:
-    """A confirmed counterexample: flat values per declared input and output, in the networks' element types."""
-
-    inputs: Values
-    outputs: Values
-    class_: WitnessClass
-    reason: str
-
-
-@dataclass(frozen=True)
-class Rejection:
-    """Why a candidate is no witness: indices of the assertions that fail, and the greatest amount by which one does.
-
-    `shortfall` is in the units of the comparison (infinity where a value is not a number or nothing was compared).
-    """
-
-    reason: str
-    failing: tuple[int, ...] = ()
-    shortfall: float = np.inf
 
 
 class Door:
@@ -90,23 +60,18 @@ class Door:
             return Rejection(str(error))
 
     @cached_property
-    def exact_possible(self) -> bool:
-        """Whether the bounds as written hold a value of its type for every input; else `correct` is the best."""
-        types = [tensor.dtype for reference in self.binding.references for tensor in reference.inputs]
-        return all(bool((b.least(t) <= b.greatest(t)).all()) for b, t in zip(self._bounds, types, strict=True))
-
-    @cached_property
     def _bounds(self) -> list[Bounds]:
         """The bounds of every declared input."""
         bounds = input_bounds(self.query)
         return [
-            bounds[at : at + variable.size]
-            for network, variable, at in self.query.offsets()
-            if variable in network.inputs
+            bounds[at : at + variable.size] for _, variable, at in self.query.offsets() if variable.kind is Kind.INPUT
         ]
 
     def _judge(self, inputs: Values) -> Witness | Rejection:
-        outputs, values = self._run(inputs)
+        try:
+            outputs, values = self._run(inputs)
+        except InputError as error:  # a model may refuse some inputs, say an index out of range
+            return Rejection(str(error))
         with np.errstate(all="ignore"):
             published = failing(self.query, values, Arithmetic.PUBLISHED)
             written = failing(self.query, values, Arithmetic.EXACT)
@@ -120,7 +85,7 @@ class Door:
         if written:
             reason = f"holds only under the published rule; as written {_named(written, self.query)} by {amount:.3g}"
         if self.require is WitnessClass.EXACT:
-            return Rejection(reason, tuple(written), amount)
+            return Rejection(reason, tuple(written), amount, published=True)
         return Witness(inputs, outputs, WitnessClass.CORRECT, reason)
 
     def _run(self, inputs: Values) -> tuple[Values, Values]:

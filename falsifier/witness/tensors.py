@@ -13,7 +13,7 @@ from falsifier.query.tree import Kind
 
 if TYPE_CHECKING:
     from falsifier.query.tree import Query
-    from falsifier.witness.confirm import Witness
+    from falsifier.witness.outcome import Witness
     from falsifier.witness.text import Assignment
 
 

@@ -18,7 +18,7 @@ from falsifier.query.tree import Kind
 
 if TYPE_CHECKING:
     from falsifier.query.tree import Query, Variable
-    from falsifier.witness.confirm import Witness
+    from falsifier.witness.outcome import Witness
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _PAIR = re.compile(rf"\(\s*([XY])_(\d+)\s+({_NUMBER})\s*\)\s*")
@@ -56,11 +56,11 @@ def write_witness(query: Query, witness: Witness) -> str:
 def decimals(values: NDArray[Any]) -> list[str]:
     """Each value as text that reads back to the same number.
 
-    What is not finite (an output may be) has no numeral: infinities become the largest float64, NaN becomes 0.
+    What is not finite (an output may be) has no numeral: infinities become the largest value of the type, NaN becomes 0.
     """
     if values.dtype.kind != "f":
         return [str(int(value)) for value in values.ravel().tolist()]
-    wide = np.nan_to_num(values.ravel().astype(np.float64))
+    wide = np.nan_to_num(values.ravel()).astype(np.float64)
     texts = list(map(repr, wide.tolist()))
     return [np.format_float_positional(float(t), trim="0") if "e" in t else t for t in texts]
 

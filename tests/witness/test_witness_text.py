@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from falsifier.errors import InputError
 from falsifier.query.tree import Kind, NetworkDeclaration, Query, Variable
-from falsifier.witness.confirm import Witness, WitnessClass
+from falsifier.witness.outcome import Witness, WitnessClass
 from falsifier.witness.tensors import read_tensors, write_tensors
 from falsifier.witness.text import decimals, read_witness, write_witness
 
@@ -53,7 +53,10 @@ def golden_cases() -> dict[str, tuple[Query, Witness]]:
     return {
         "witness_v1.txt": (query_v1(12, 2), witness([floats], [np.array([0.25, -1e-9], np.float32)])),
         "witness_v2.txt": (two, witness(inputs, [np.array([1e-9], np.float32), np.array([255], np.uint8)])),
-        "witness_v1_not_finite.txt": (query_v1(1, 3), witness([floats[:1]], [np.array([np.inf, -np.inf, np.nan])])),
+        "witness_v1_not_finite.txt": (
+            query_v1(1, 3),
+            witness([floats[:1]], [np.array([np.inf, -np.inf, np.nan], np.float32)]),
+        ),
     }
 
 

@@ -1,0 +1,43 @@
+"""What the door says of a candidate: a witness of some class, or a rejection with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values = list[NDArray[Any]]
+
+
+class WitnessClass(Enum):
+    """How far a witness is beyond dispute."""
+
+    EXACT = "exact"  # every assertion holds as written and under the published rule, all outputs are finite
+    CORRECT = "correct"  # every assertion holds under the published rule alone
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A confirmed counterexample: flat values per declared input and output, in the networks' element types."""
+
+    inputs: Values
+    outputs: Values
+    class_: WitnessClass
+    reason: str
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Why a candidate is no witness: indices of the assertions that fail, and the greatest amount by which one does.
+
+    `shortfall` is in the units of the comparison (infinity where a value is not a number or nothing was compared).
+    `published`: the published rule accepts the candidate, but the door was told to require more.
+    """
+
+    reason: str
+    failing: tuple[int, ...] = ()
+    shortfall: float = np.inf
+    published: bool = False

@@ -1,0 +1,182 @@
+"""The competition's scripts: a valid answer in the results file whatever happens, status 0, nothing left running."""
+
+from __future__ import annotations
+
+import gzip
+import signal
+import subprocess
+import time
+import uuid
+from pathlib import Path
+
+import models
+import pytest
+from scripts import SCRIPTS, STALE, environment, finish, run_instance, start
+
+from falsifier.query import read
+from falsifier.witness.text import read_witness
+
+OPEN = ("timeout", "unknown")
+
+
+@pytest.fixture
+def never(tmp_path: Path) -> Path:
+    """A folder with a query that no input satisfies: relu(x) + 1 <= 0."""
+    net = models.chain([("Relu", [], {}), ("Add", [models.constant("one", [1.0])], {})], [1, 1], [1, 1])
+    models.save(net, tmp_path / "net.onnx")
+    text = models.declare(1, 1) + models.box([-1], [1]) + "(assert (<= Y_0 0.0))\n"
+    (tmp_path / "prop.vnnlib").write_text(text)
+    return tmp_path
+
+
+@pytest.fixture
+def easy(tmp_path: Path) -> Path:
+    """A folder with a query that the centre of the box satisfies: x >= 0 on [0, 1]."""
+    models.save(models.identity(), tmp_path / "net.onnx")
+    (tmp_path / "prop.vnnlib").write_text(models.declare(1, 1) + models.box([0], [1]) + "(assert (>= Y_0 0.25))\n")
+    return tmp_path
+
+
+def test_sat_with_a_witness(easy: Path) -> None:
+    outcome = run_instance("net.onnx", "prop.vnnlib", "20", easy)
+    assert (outcome.status, outcome.word) == (0, "sat")
+    witness = read_witness(read(easy / "prop.vnnlib"), outcome.results or "")
+    assert 0.25 <= witness.inputs[0][0] <= 1
+    assert sorted(path.name for path in easy.iterdir()) == ["net.onnx", "out.txt", "prop.vnnlib"]
+    assert outcome.alive() == []
+
+
+@pytest.mark.parametrize("timeout", ["0.2", "1", "3", "1.5\r"])
+def test_stale_sat_never_survives(never: Path, timeout: str) -> None:
+    outcome = run_instance("net.onnx", "prop.vnnlib", timeout, never)
+    assert outcome.status == 0
+    assert outcome.word in OPEN
+    assert outcome.alive() == []
+
+
+def test_unsat_on_an_empty_input_set(easy: Path) -> None:
+    (easy / "prop.vnnlib").write_text(models.declare(1, 1) + models.box([0.6], [0.4]) + "(assert (>= Y_0 0.0))\n")
+    outcome = run_instance("net.onnx", "prop.vnnlib", "20", easy)
+    assert (outcome.status, outcome.results) == (0, "unsat\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("after", [0.05, 0.3, 1.0])
+def test_a_signal_leaves_a_valid_file_and_no_process(never: Path, after: float, number: signal.Signals) -> None:
+    mark = str(uuid.uuid4())
+    (never / "out.txt").write_text(STALE)
+    process = start(["net.onnx", "prop.vnnlib", "out.txt", "30"], never, mark)
+    time.sleep(after)
+    process.send_signal(number)
+    outcome = finish(process, never, mark)
+    assert outcome.alive() == []
+    assert sorted(path.name for path in never.iterdir()) == ["net.onnx", "out.txt", "prop.vnnlib"]
+    if outcome.results == STALE:  # the signal came before the script's first line ran
+        assert outcome.status != 0
+    else:
+        assert outcome.status == 0
+        assert outcome.word in OPEN
+
+
+@pytest.mark.parametrize("results", ["missing/out.txt", "prop.vnnlib/out.txt"])
+def test_unwritable_results_are_told_at_once(never: Path, results: str) -> None:
+    (never / "trap").touch()
+    outcome = run_instance("net.onnx", "prop.vnnlib", "30", never, results)
+    assert outcome.status != 0
+    told = [line for line in outcome.stderr.splitlines() if not line.startswith("+")]
+    assert len(told) == 1
+    assert results in told[0]
+    assert "verify" not in outcome.stderr  # no search was started
+    assert outcome.alive() == []
+
+
+def test_blanks_other_letters_and_gzip(easy: Path) -> None:
+    folder = easy / "p q"
+    folder.mkdir()
+    (folder / "prop é.vnnlib.gz").write_bytes(gzip.compress((easy / "prop.vnnlib").read_bytes()))
+    (folder / "net.onnx.gz").write_bytes(gzip.compress((easy / "net.onnx").read_bytes()))
+    before = sorted(path.name for path in folder.iterdir())
+    outcome = run_instance("./p q/net.onnx.gz", "./p q/prop é.vnnlib.gz", "20\r", easy, "the result.txt")
+    assert (outcome.status, outcome.word) == (0, "sat")
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_networks_as_a_python_literal(easy: Path) -> None:
+    outcome = run_instance("[('f', './net.onnx')]", "prop.vnnlib", "20", easy)
+    assert (outcome.status, outcome.word) == (0, "sat")
+
+
+def bad(name: str, folder: Path) -> tuple[str, str]:
+    """Files of one kind of bad input: the two arguments for them."""
+    net, prop = folder / "net.onnx", folder / "prop.vnnlib"
+    text = prop.read_text()
+    if name == "missing network":
+        net.unlink()
+    elif name == "missing query":
+        prop.unlink()
+    elif name == "truncated gzip":
+        prop.write_bytes(gzip.compress(prop.read_bytes())[:-12])
+    elif name == "truncated gzip network":
+        net.write_bytes(gzip.compress(net.read_bytes())[:-12])
+    elif name == "not VNN-LIB":
+        prop.write_text("this is a letter, not a property\n")
+    elif name == "bracket missing":
+        prop.write_text(text.rstrip().removesuffix(")"))
+    elif name == "not a protobuf":
+        net.write_bytes(b"\x00\xff not a model" * 10)
+    elif name == "wrong number of inputs":
+        prop.write_text(models.declare(2, 1) + models.box([0, 0], [1, 1]) + "(assert (>= Y_0 0.25))\n")
+    elif name == "unbounded input":
+        prop.write_text(models.declare(1, 1) + "(assert (>= X_0 0))\n(assert (>= Y_0 0.25))\n")
+    elif name == "unknown domain":
+        step = models.chain([("Mystery", [], {"domain": "com.example"})], [1, 1], [1, 1], domains=[("com.example", 1)])
+        models.save(step, net)
+    elif name == "two outputs":
+        models.save(models.two_outputs(), net)
+    return net.name, prop.name
+
+
+BAD = (
+    "missing network",
+    "missing query",
+    "truncated gzip",
+    "truncated gzip network",
+    "not VNN-LIB",
+    "bracket missing",
+    "not a protobuf",
+    "wrong number of inputs",
+    "unbounded input",
+    "unknown domain",
+    "two outputs",
+)
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_an_error_in_the_file(easy: Path, name: str) -> None:
+    outcome = run_instance(*bad(name, easy), "20", easy)
+    assert (outcome.status, outcome.results) == (0, "error\n")
+    assert "Traceback" not in outcome.stderr
+    told = [line for line in outcome.stderr.splitlines() if not line.startswith("+")]
+    assert len(told) == 1, outcome.stderr
+
+
+@pytest.mark.parametrize("timeout", ["", "soon", "-3", "nan"])
+def test_bad_time_limit(easy: Path, timeout: str) -> None:
+    outcome = run_instance("net.onnx", "prop.vnnlib", timeout, easy)
+    assert (outcome.status, outcome.results) == (0, "error\n")
+
+
+def test_rng_seed_comes_from_the_environment(easy: Path) -> None:
+    environment_ = environment() | {"FALSIFIER_RNG_SEED": "no number"}
+    command = [str(SCRIPTS / "run_instance.sh"), "v1", "test", "net.onnx", "prop.vnnlib", "out.txt", "20"]
+    done = subprocess.run(command, cwd=easy, env=environment_, capture_output=True, text=True, check=False)
+    assert (done.returncode, (easy / "out.txt").read_text()) == (0, "error\n")
+    assert "no number" in done.stderr
+
+
+def test_prepare_leaves_nothing(easy: Path) -> None:
+    before = {path.name: path.read_bytes() for path in easy.iterdir()}
+    command = [str(SCRIPTS / "prepare_instance.sh"), "v1", "test", "net.onnx", "prop.vnnlib"]
+    done = subprocess.run(command, cwd=easy, env=environment(), capture_output=True, check=False)
+    assert done.returncode == 0
+    assert {path.name: path.read_bytes() for path in easy.iterdir()} == before
