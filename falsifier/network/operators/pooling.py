@@ -61,8 +61,13 @@ def max_pool_adjoint(build: Builder, primitive: Primitive, gradients: Gradients)
 def _by_enlarging(build: Builder, windows: Windows, x: Value, y: Value, g: Value) -> Value:
     """Windows side by side: the result, enlarged, is compared with the operand."""
     tiled = (x.stored[0], *(o * k for o, k in zip(windows.output, windows.kernel, strict=True)))
-    scales = np.array([1, 1, *windows.kernel], dtype=np.float32)
-    mode = {"mode": "nearest", "nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric"}
+    scales = np.array(windows.kernel, dtype=np.float32)
+    mode = {
+        "axes": [2, 3],
+        "mode": "nearest",
+        "nearest_mode": "floor",
+        "coordinate_transformation_mode": "asymmetric",
+    }
     enlarged = [build.emit("Resize", [v, None, scales], tiled, lead=x.lead, **mode) for v in (y, g)]
     operand = x
     axes = np.arange(len(tiled)) + 1
