@@ -2,8 +2,10 @@
 
 Sign and strictness are fixed in `margin.py`: slack >= 0 iff the atom holds, margin >= 0 iff the target is satisfied.
 
-Atoms share *forms*: the distinct polynomials over free inputs and outputs that the query compares. Atom (t, k) is
-`sign[t, k] * form_value[form[t, k]] >= bound[t, k]`, so 10^5 disjuncts over a few outputs stay a few columns of numbers.
+Atoms share *forms*: the distinct polynomials over inputs and outputs that the query compares. Atom (t, k) is `sign[t,
+k] * form_value[form[t, k]] >= bound[t, k]`, so 10^5 disjuncts over a few outputs stay a few columns of numbers.
+
+Axes: t target, k atom, f free input, m flat output, r distinct form, c input that some form mentions, q monomial.
 """
 
 from __future__ import annotations
@@ -15,25 +17,41 @@ from falsifier.arrays import Array
 
 @dataclass(frozen=True)
 class Forms:
-    """r distinct forms: value = outputs @ y + inputs @ x + polynomial part.
+    """r distinct forms: value = outputs @ y + inputs @ x[columns] + coefficients @ monomials(x[columns], y).
 
-    outputs `[r, m]`; inputs `[r, f]` or None where no form mentions an input; for polynomial forms `monomials` `[q, d]` holds
-    indices into (x, y, 1) whose product is a monomial and `coefficients` `[r, q]` its weight in each form, else both None.
-    Constants of the query stand in the atoms' bounds, never here.
+    x is the full flat input `[n]` (pinned and tied elements included), y the flat output `[m]`.
+
+    outputs `[r, m]`; columns `[c]` int: the flat inputs that forms mention; inputs `[r, c]` or None where no form
+    mentions one; for polynomial forms `monomials` `[q, d]` int holds positions in (x[columns], y, 1) whose product is
+    a monomial and `coefficients` `[r, q]` its weight in each form, else both None. Constants of the query stand in
+    the atoms' bounds, never here.
     """
 
     outputs: Array
-    inputs: Array | None = None
-    monomials: Array | None = None
-    coefficients: Array | None = None
+    columns: Array
+    inputs: Array = None
+    monomials: Array = None
+    coefficients: Array = None
+
+    @property
+    def r(self) -> int:
+        return int(self.outputs.shape[0])
+
+    @property
+    def linear(self) -> bool:
+        """Whether every form is linear."""
+        return self.monomials is None
 
 
 @dataclass(frozen=True)
 class Targets:
     """t targets. Boxes `lower`, `upper` are `[t, f]`, or `[1, f]` where all targets share one.
 
-    form `[t, k]` int, sign `[t, k]` in {-1, +1}, bound `[t, k]`, present `[t, k]` bool (False: padding, slack +infinity);
-    strict `[t, k]` bool; disjunct `[t]` int: which disjunct of the query (in its text's order) the target is.
+    form `[t, k]` int, sign `[t, k]` in {-1, +1}, bound `[t, k]`, present `[t, k]` bool (False: padding, slack
+    +infinity); strict `[t, k]` bool: the atom as written is strict (the bound is already the next value beyond what
+    is written); disjunct `[t]` int: which disjunct of the query (in its text's order) the target is; exact `[t]`
+    bool: False where the box holds values that lie outside the bounds as written, because no representable value lies
+    inside.
     """
 
     lower: Array
@@ -45,3 +63,12 @@ class Targets:
     strict: Array
     present: Array
     disjunct: Array
+    exact: Array
+
+    @property
+    def t(self) -> int:
+        return int(self.form.shape[0])
+
+    @property
+    def k(self) -> int:
+        return int(self.form.shape[1])

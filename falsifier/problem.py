@@ -1,0 +1,341 @@
+"""A problem: a compiled query on an engine. The only place that evaluates a batch.
+
+Every lane (row) has a target and a point over the free inputs. Batches of any size are cut into chunks by memory; a
+chunk that runs out of it is halved, and near a deadline chunks are also cut by measured speed. Rows that budget or
+deadline leave no room for come back unevaluated: margin -infinity, outputs NaN, gradient 0. Chunks never change what
+a row gets.
+
+Axes: b lane, f free input, n flat input, m flat output, t target, k atom, r form, a atom of a tree.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from falsifier.arrays import (
+    Array,
+    add_columns,
+    arange,
+    as_like,
+    full,
+    gather,
+    is_numpy,
+    namespace,
+    take_columns,
+)
+from falsifier.budget import Budget
+from falsifier.chunks import Chunks, Column
+from falsifier.network.engine import Engine
+from falsifier.objective import ObjectiveForm, Reduction
+from falsifier.spec.compile import Spec
+from falsifier.spec.margin import (
+    form_gradients,
+    form_values,
+    input_values,
+    lane_form_values,
+    margin,
+    score,
+    slack,
+)
+from falsifier.spec.targets import Targets
+
+_CHUNK_BYTES = 1 << 28  # arrays of one chunk, together
+_INNER = 64  # inner values per input and output that a network is taken to hold where the engine does not say
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """outputs `[b, m]`; slack `[b, k]` (+infinity for padding, -infinity for NaN); margin `[b]`, >= 0 iff the target is satisfied."""
+
+    outputs: Array
+    slack: Array
+    margin: Array
+
+
+class Problem:
+    """The targets of a spec on an engine.
+
+    t targets of at most k atoms, f free inputs; dtype: numpy's name of the element type; like: an empty array of the
+    engine's kind, type and device; serial: one sample at a time; stepped: straight-through windows make a difference.
+    Points, targets and results are arrays of the engine's kind.
+
+    Raises ValueError for an empty spec, or where the engine's sizes differ from the query's.
+    """
+
+    def __init__(self, spec: Spec, engine: Engine, budget: Budget | None = None) -> None:
+        if spec.targets is None or spec.domain is None:
+            raise ValueError(f"nothing to search: {spec.reason}")
+        if (engine.n, engine.m) != (spec.n, spec.m):
+            raise ValueError(
+                f"the query has {spec.n} inputs and {spec.m} outputs, the network {engine.n} and {engine.m}"
+            )
+        self.spec, self.engine, self.budget = spec, engine, budget
+        self.like = engine.asarray(np.empty(0))
+        self.xp = namespace(self.like)
+        self.dtype = engine.dtype
+        self.differentiable = engine.differentiable
+        self.serial = engine.name == "single-sample"
+        self.stepped = bool(getattr(engine, "stepped", False))
+        self.t, self.f = spec.targets.t, spec.domain.f
+        self.k = spec.targets.k if spec.tree is None else len(spec.tree.roots)
+        self.shared_box = len(spec.targets.lower) == 1
+        self.domain = spec.domain.moved(self._moved)
+        self.targets = self._moved_targets(spec.targets)
+        self.tree = None if spec.tree is None else spec.tree.moved(self._moved)
+        self.integer = self.domain.integer
+        self._outputs, self._slacks = Column(math.nan, spec.m), Column(-math.inf, self.k)
+        self._padded = not bool(np.all(spec.targets.present))
+        # all forms for every lane, or each lane's own: a matrix product moves about 16 numbers in the time one gathered row entry takes
+        self._all_forms = self.t == 1 or spec.targets.forms.r <= 16 * spec.targets.k
+        self._chunks = Chunks(self.like, budget, self._by_memory)
+
+    def _moved(self, x: Any) -> Array:
+        """Host data beside the engine's arrays; floats in the engine's type."""
+        host = np.asarray(x)
+        return self.engine.asarray(host) if host.dtype.kind == "f" else as_like(host, self.like)
+
+    def _moved_targets(self, targets: Targets) -> Targets:
+        forms = targets.forms
+        moved = {
+            name: None if getattr(forms, name) is None else self._moved(getattr(forms, name))
+            for name in ("outputs", "columns", "inputs", "monomials", "coefficients")
+        }
+        names = ("lower", "upper", "form", "sign", "bound", "strict", "present", "disjunct", "exact")
+        columns = {name: self._moved(getattr(targets, name)) for name in names}
+        return Targets(forms=type(forms)(**moved), **columns)
+
+    # --- what a lane is ------------------------------------------------------------------------------------------------
+
+    def box(self, target: Array) -> tuple[Array, Array]:
+        """Lower and upper bounds of lanes: `[b]` to `[b, f]` twice (read-only views where all targets share one box)."""
+        shape = (target.shape[0], self.f)
+        if self.shared_box:
+            return self.xp.broadcast_to(self.targets.lower, shape), self.xp.broadcast_to(self.targets.upper, shape)
+        return self.targets.lower[target], self.targets.upper[target]
+
+    def embed(self, points: Array) -> Array:
+        """Points `[b, f]` as full inputs `[b, n]`: what the networks see, and what a witness would hold."""
+        return self.domain.embed(points)
+
+    # --- values --------------------------------------------------------------------------------------------------------
+
+    def evaluate(self, points: Array, target: Array) -> Evaluation:
+        """Outputs, slacks and margin of points `[b, f]`, each for its own target `[b]`. Costs b evaluations."""
+
+        def run(part: slice) -> list[Array]:
+            inputs = self.embed(points[part])
+            outputs = self.engine.outputs(inputs)
+            return [outputs, self._slack(inputs, outputs, target[part])]
+
+        columns = [self._outputs, self._slacks]
+        outputs, slacks = self._chunks.run("forward", run, points.shape[0], columns)
+        return Evaluation(outputs, slacks, margin(slacks))
+
+    def screen(self, points: Array) -> Array:
+        """The margin of every point `[b, f]` for every target: `[b, t]`, -infinity where a point is outside a
+        target's box.
+
+        Costs b evaluations; `[b, t]` must fit in memory, what lies between is cut over points and targets.
+        """
+
+        def run(part: slice) -> list[Array]:
+            inputs = self.embed(points[part])
+            outputs = self.engine.outputs(inputs)
+            return [self._all_margins(points[part], inputs, outputs)]
+
+        (margins,) = self._chunks.run("forward", run, points.shape[0], [Column(-math.inf, self.t)])
+        return margins
+
+    def _columns(self, target: Array) -> tuple[Array, Array, Array]:
+        """form, sign, bound of lanes: `[b, k]`, or `[1, k]` where there is one target."""
+        rows = self.targets
+        if self.t == 1:
+            return rows.form, rows.sign, rows.bound
+        return rows.form[target], rows.sign[target], rows.bound[target]
+
+    def _present(self, target: Array) -> Array | None:
+        if not self._padded:
+            return None
+        return self.targets.present if self.t == 1 else self.targets.present[target]
+
+    def _slack(self, inputs: Array, outputs: Array, target: Array) -> Array:
+        slacks = self._atoms(inputs, outputs, target)
+        return slacks if self.tree is None else self.tree.evaluate(slacks)[0]
+
+    def _atoms(self, inputs: Array, outputs: Array, target: Array) -> Array:
+        """Slacks of the lanes' atoms, `[b, k]`, or of all atoms of a tree, `[b, a]`."""
+        form, sign, bound = self._columns(target)
+        forms = self.targets.forms
+        if self.t == 1:
+            values = take_columns(form_values(forms, inputs, outputs), form[0])
+        elif self._all_forms:
+            values = gather(form_values(forms, inputs, outputs), form)
+        else:
+            values = lane_form_values(forms, form, inputs, outputs)
+        return slack(values, sign, bound, self._present(target))
+
+    def _all_margins(self, points: Array, inputs: Array, outputs: Array) -> Array:
+        lanes = points.shape[0]
+        if self.tree is not None:
+            inside = self._inside(points, slice(0, 1))
+            margins = margin(self._slack(inputs, outputs, inputs[:, 0]))[:, None]
+            return self.xp.where(inside, margins, full((1, 1), -math.inf, margins))
+        rows, values = self.targets, form_values(self.targets.forms, inputs, outputs)
+        size = max(1, _CHUNK_BYTES // (8 * lanes * (3 * self.k + self.f)))
+        out = []
+        for first in range(0, self.t, size):
+            part = slice(first, min(first + size, self.t))
+            form = rows.form[part]
+            picked = take_columns(values, form.reshape(-1)).reshape(lanes, form.shape[0], self.k)
+            present = rows.present[part] if self._padded else None
+            margins = self.xp.min(slack(picked, rows.sign[part], rows.bound[part], present), axis=2)
+            out.append(self.xp.where(self._inside(points, part), margins, full((1, 1), -math.inf, margins)))
+        return self.xp.concat(out, axis=1)
+
+    def _inside(self, points: Array, part: slice) -> Array:
+        """Whether points lie in the boxes of some targets: `[b, part]`, or `[b, 1]` where all share one box."""
+        lower, upper = (side if self.shared_box else side[part] for side in (self.targets.lower, self.targets.upper))
+        return self.xp.all((points[:, None, :] >= lower) & (points[:, None, :] <= upper), axis=2)
+
+    # --- gradients -----------------------------------------------------------------------------------------------------
+
+    def ascend(
+        self,
+        points: Array,
+        target: Array,
+        reduction: Reduction = Reduction.HINGE,
+        scale: Array | None = None,
+        window: Array | None = None,
+    ) -> tuple[Evaluation, Array, Array]:
+        """The evaluation of points `[b, f]`, the score `[b]` of their lanes and its gradient `[b, f]`, towards
+        satisfaction.
+
+        scale `[b, k]` weighs the slacks before they are reduced (ones by default); window `[b]` as in
+        `Engine.ascend`. Linear atoms take one run of the engine and count b evaluations. Polynomial atoms and trees
+        take two, since what to differentiate depends on the outputs: they count 2 b.
+        """
+        linear = self.tree is None and self.targets.forms.linear
+
+        def run(part: slice) -> list[Array]:
+            lanes = _Lanes(
+                self.embed(points[part]),
+                target[part],
+                None if scale is None else scale[part],
+                None if window is None else window[part],
+            )
+            return self._ascend_linear(lanes, reduction) if linear else self._ascend_general(lanes, reduction)
+
+        columns = [self._outputs, self._slacks, Column(-math.inf), Column(0.0, self.f)]
+        kind, cost = ("gradient", 1) if linear else ("general", 2)
+        outputs, slacks, value, gradient = self._chunks.run(kind, run, points.shape[0], columns, cost)
+        return Evaluation(outputs, slacks, margin(slacks)), value, gradient
+
+    def _scale(self, lanes: _Lanes) -> Array:
+        """Scales `[b, k]`, 0 for padding."""
+        count = lanes.inputs.shape[0]
+        scale = full((count, self.k), 1.0, self.like) if lanes.scale is None else lanes.scale
+        present = self._present(lanes.target)
+        if present is None or self.tree is not None:
+            return scale
+        return self.xp.where(present, scale, full((1, 1), 0.0, self.like))
+
+    def _ascend_linear(self, lanes: _Lanes, reduction: Reduction) -> list[Array]:
+        forms, (form, sign, bound) = self.targets.forms, self._columns(lanes.target)
+        offset = -bound
+        if forms.inputs is not None:
+            offset = sign * input_values(forms, form, lanes.inputs) - bound
+        offset = self.xp.broadcast_to(offset, (lanes.inputs.shape[0], self.k))
+        objective = ObjectiveForm(sign[:, :, None] * forms.outputs[form], offset, self._scale(lanes), reduction)
+        ascent = self.engine.ascend(lanes.inputs, objective, lanes.window)
+        gradient = ascent.gradient
+        if forms.inputs is not None:
+            by_used = ((ascent.weight * sign)[:, None, :] @ forms.inputs[form])[:, 0, :]
+            gradient = add_columns(_copied(gradient), forms.columns, by_used)
+        slacks = slack(ascent.slack, 1.0, 0.0, self._present(lanes.target))
+        return [ascent.outputs, slacks, ascent.score, self.domain.pull(gradient)]
+
+    def _ascend_general(self, lanes: _Lanes, reduction: Reduction) -> list[Array]:
+        outputs = self.engine.outputs(lanes.inputs)
+        slacks = self._atoms(lanes.inputs, outputs, lanes.target)
+        form, sign, _ = self._columns(lanes.target)
+        if self.tree is not None:
+            slacks, deciding = self.tree.evaluate(slacks)
+            form, sign = form[0][deciding], sign[0][deciding]
+        value, weight = score(slacks, self._scale(lanes), reduction)
+        gradient = self._pulled(lanes, outputs, self.xp.broadcast_to(form, slacks.shape), weight * sign)
+        return [outputs, slacks, value, gradient]
+
+    def _pulled(self, lanes: _Lanes, outputs: Array, form: Array, weight: Array) -> Array:
+        """The gradient `[b, f]` of sum over k of weight * form value; elements that are not finite are 0."""
+        by_y, by_x = form_gradients(self.targets.forms, form, weight, lanes.inputs, outputs)
+        _, gradient = self.engine.vjp(lanes.inputs, by_y, lanes.window)
+        gradient = self.domain.pull(gradient + by_x)
+        return self.xp.where(self.xp.isfinite(gradient), gradient, full((1, 1), 0.0, gradient))
+
+    def row_scale(self, points: Array, target: Array) -> Array:
+        """Scales `[b, k]` that make atoms comparable: 1 / (L1 norm of an atom's gradient times the box's width), 0
+        for padding.
+
+        What a first-order step across the whole box would gain is 1 in every scaled atom. Atoms without a gradient at
+        the point get the mean of the lane's others, 1 where there is none. Costs b * (k + 1) evaluations.
+        """
+        lower, upper = self.box(target)
+        evaluation = self.evaluate(points, target)
+        k, every = self.k, arange(self.k * points.shape[0], self.like)
+        lane, atom = every // k, every % k
+
+        def run(part: slice) -> list[Array]:
+            at = lane[part]
+            lanes = _Lanes(self.embed(points[at]), target[at], None, None)
+            outputs = evaluation.outputs[at]
+            form, sign, _ = self._columns(lanes.target)
+            if self.tree is not None:
+                _, deciding = self.tree.evaluate(self._atoms(lanes.inputs, outputs, lanes.target))
+                form, sign = form[0][deciding], sign[0][deciding]
+            shape = (at.shape[0], k)
+            mine = atom[part][:, None]
+            form, sign = (gather(self.xp.broadcast_to(a, shape), mine) for a in (form, sign))
+            gradient = self._pulled(lanes, outputs, form, sign)
+            return [self.xp.sum(self.xp.abs(gradient) * (upper[at] - lower[at]), axis=1)]
+
+        (reach,) = self._chunks.run("general", run, every.shape[0], [Column(0.0)])
+        reach = reach.reshape(points.shape[0], k)
+        useful = self.xp.isfinite(reach) & (reach > 0)
+        zero = full((1, 1), 0.0, reach)
+        scale = self.xp.where(useful, 1 / self.xp.where(useful, reach, zero + 1), zero)
+        count = self.xp.sum(self.xp.astype(useful, reach.dtype), axis=1)[:, None]
+        mean = self.xp.where(
+            count > 0, self.xp.sum(scale, axis=1)[:, None] / self.xp.where(count > 0, count, zero + 1), zero + 1
+        )
+        return self._scale(_Lanes(points, target, self.xp.where(useful, scale, mean), None))
+
+    def _by_memory(self, kind: str) -> int:
+        """Lanes whose arrays fit in a chunk's memory."""
+        targets, size = self.spec.targets, np.dtype(self.dtype).itemsize
+        if targets is None:
+            return 1
+        n, m, k = self.spec.n, self.spec.m, targets.k
+        inner = getattr(self.engine, "lane_bytes", 0) or size * _INNER * (n + m)
+        if kind == "forward":
+            forms = targets.forms.r if self._all_forms else k * m
+            return max(1, int(_CHUNK_BYTES // (inner + size * (n + m + forms + 4 * k))))
+        rows = 0 if self.t == 1 and kind == "gradient" else k * (m + len(targets.forms.columns))
+        return max(1, int(_CHUNK_BYTES // (2 * inner + size * (2 * n + m + 2 * rows + 4 * k))))
+
+
+@dataclass(frozen=True)
+class _Lanes:
+    """One chunk: inputs `[b, n]`, target `[b]`, scale `[b, k]` and window `[b]` or None."""
+
+    inputs: Array
+    target: Array
+    scale: Array | None
+    window: Array | None
+
+
+def _copied(x: Array) -> Array:
+    return x.copy() if is_numpy(x) else x.clone()

@@ -1,0 +1,184 @@
+"""The leaves of a query as columns: every comparison becomes literals `sign * form >= bound`, forms are shared by
+number.
+
+Form numbers, for a query of S slots: 0 .. S-1 are the slots themselves, S + a * S + b the difference of slots a and b
+(a < b), from S + S * S on the polynomials of `AtomTable.polynomials`. So 10^6 simple comparisons need no object each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.query.tree import Compare, Constant, Reference, Relation, Table
+from falsifier.spec.polynomial import Monomial, Polynomial, canonical, number
+
+_UPPER = (Relation.LE.code, Relation.LT.code)
+_STRICT = (Relation.LT.code, Relation.GT.code)
+_EQ, _NE = Relation.EQ.code, Relation.NE.code
+
+
+@dataclass(frozen=True)
+class Literals:
+    """Columns of equal length: literal i is `sign[i] * form[i] >= bound[i]`, or `>` where `strict[i]`."""
+
+    form: NDArray[np.int64]
+    sign: NDArray[np.int8]
+    bound: NDArray[np.float64]
+    strict: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.form)
+
+    def take(self, index: NDArray[np.int64]) -> Literals:
+        """The literals at `index`."""
+        return Literals(self.form[index], self.sign[index], self.bound[index], self.strict[index])
+
+
+def joined(parts: list[Literals]) -> Literals:
+    """Columns one after the other."""
+    if not parts:
+        return Literals(np.zeros(0, np.int64), np.zeros(0, np.int8), np.zeros(0), np.zeros(0, np.bool_))
+    return Literals(
+        np.concatenate([p.form for p in parts]),
+        np.concatenate([p.sign for p in parts]),
+        np.concatenate([p.bound for p in parts]),
+        np.concatenate([p.strict for p in parts]),
+    )
+
+
+@dataclass
+class AtomTable:
+    """Collects the literals of a query of `slots` slots. Literals are numbered in the order in which they are added."""
+
+    slots: int
+    polynomials: list[Polynomial] = field(default_factory=list)
+    _known: dict[tuple[tuple[Monomial, Fraction], ...], int] = field(default_factory=dict)
+    _rows: list[tuple[int, int, float, bool]] = field(default_factory=list)
+    _parts: list[Literals] = field(default_factory=list)
+    _count: int = 0
+
+    @property
+    def first_polynomial(self) -> int:
+        return self.slots + self.slots * self.slots
+
+    def literals(self) -> Literals:
+        """Everything added so far."""
+        self._flush()
+        self._parts = [joined(self._parts)]
+        return self._parts[0]
+
+    def add(self, compare: Compare) -> list[int] | bool:
+        """A comparison's literals, numbered; or its truth where it mentions no slot.
+
+        One literal for an order relation, two for `==` (both hold) and for `!=` (one holds).
+        """
+        form, relation, bound = self._split(compare)
+        if form < 0:
+            return _true(relation, bound)
+        if relation is Relation.EQ or relation is Relation.NE:
+            strict = relation is Relation.NE
+            return [self._literal(form, 1, bound, strict), self._literal(form, -1, -bound, strict)]
+        strict = relation.code in _STRICT
+        return [
+            self._literal(form, -1, -bound, strict)
+            if relation.code in _UPPER
+            else self._literal(form, 1, bound, strict)
+        ]
+
+    def _split(self, compare: Compare) -> tuple[int, Relation, float]:
+        match compare.left, compare.right:
+            case Reference(slot), Constant(text):
+                return slot, compare.relation, float(number(text))
+            case Constant(text), Reference(slot):
+                return slot, compare.relation.flipped, float(number(text))
+            case Reference(a), Reference(b) if a != b:
+                relation = compare.relation if a < b else compare.relation.flipped
+                return self.slots + min(a, b) * self.slots + max(a, b), relation, 0.0
+        form, relation, constant = canonical(compare)
+        return self._number(form), relation, float(constant)
+
+    def _number(self, form: Polynomial) -> int:
+        """The number of a canonical form, -1 for the empty one."""
+        if not form:
+            return -1
+        items = tuple(form.items())
+        if len(items) == 1 and len(items[0][0]) == 1:
+            return items[0][0][0]
+        if (
+            len(items) == 2
+            and [weight for _, weight in items] == [1, -1]
+            and all(len(monomial) == 1 for monomial, _ in items)
+        ):
+            return self.slots + items[0][0][0] * self.slots + items[1][0][0]
+        if items not in self._known:
+            self._known[items] = self.first_polynomial + len(self.polynomials)
+            self.polynomials.append(form)
+        return self._known[items]
+
+    def _literal(self, form: int, sign: int, bound: float, strict: bool) -> int:
+        self._rows.append((form, sign, bound, strict))
+        self._count += 1
+        return self._count - 1
+
+    def _flush(self) -> None:
+        if self._rows:
+            form, sign, bound, strict = zip(*self._rows, strict=True)
+            part = Literals(
+                np.array(form, np.int64), np.array(sign, np.int8), np.array(bound, float), np.array(strict, np.bool_)
+            )
+            self._parts.append(part)
+            self._rows = []
+
+    def add_table(self, table: Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """A table without `!=`: the numbers of its literals, clause after clause, and how many each clause has.
+
+        Atoms that mention no slot (X_0 <= X_0) are decided here: a true one is left out, a clause with a false one too.
+        """
+        clause = np.repeat(np.arange(len(table.clauses) - 1), np.diff(table.clauses))
+        equal = table.relation == _EQ
+        copies = np.where(equal, 2, 1)
+        second = np.zeros(int(copies.sum()), np.bool_)
+        second[np.cumsum(copies)[equal] - 1] = True
+        atom = np.repeat(np.arange(len(table)), copies)
+        left, right, relation, clause = table.left[atom], table.right[atom], table.relation[atom], clause[atom]
+        upper = np.isin(relation, _UPPER) | second
+        strict = np.isin(relation, _STRICT)
+        value = table.value[atom]
+        pair = right >= 0
+        swapped = pair & (right < left)
+        low, high = np.minimum(left, right), np.maximum(left, right)
+        form = np.where(pair, self.slots + low * self.slots + high, left)
+        sign = np.where(upper, -1, 1)
+        bound = np.where(pair, 0.0, np.where(upper, -value, value))
+        sign = np.where(swapped, -sign, sign).astype(np.int8)
+        same = pair & (left == right)
+        keep = ~same & ~np.isin(clause, clause[same & strict])
+        self._flush()
+        self._parts.append(Literals(form[keep], sign[keep], bound[keep], strict[keep]))
+        first = self._count
+        self._count += int(keep.sum())
+        lengths = np.bincount(clause[keep], minlength=len(table.clauses) - 1)
+        alive = np.ones(len(lengths), np.bool_)
+        alive[clause[same & strict]] = False
+        return np.arange(first, self._count), lengths[alive]
+
+
+def has_unequal(table: Table) -> bool:
+    """Whether a table holds a `!=` (an `or` inside its clauses)."""
+    return bool(np.any(table.relation == _NE))
+
+
+def _true(relation: Relation, bound: float) -> bool:
+    """Whether 0 relation bound."""
+    return {
+        Relation.LE: bound >= 0,
+        Relation.LT: bound > 0,
+        Relation.GE: bound <= 0,
+        Relation.GT: bound < 0,
+        Relation.EQ: bound == 0,
+        Relation.NE: bound != 0,
+    }[relation]

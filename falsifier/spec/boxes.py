@@ -1,0 +1,180 @@
+"""Bounds on inputs, per disjunct, rounded to what the networks' element types can hold.
+
+Both sides of a box are handled alike as *floors*: x >= floor[0] and -x >= floor[1].
+
+Axes: t disjunct, 2 side, n flat input, c input with a bound of its own in some disjunct.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.errors import InputError
+from falsifier.spec.atoms import Literals
+from falsifier.spec.layout import HALF, INTEGER, Layout
+from falsifier.spec.margin import Rounding, reach
+
+Ints = NDArray[np.int64]
+MAX_CELLS = 100_000_000  # of a [t, f] array; beyond it boxes become atoms of one target
+
+
+class TooManyCellsError(Exception):
+    """The boxes of all disjuncts side by side would not fit in memory."""
+
+
+@dataclass(frozen=True)
+class BoxLiterals:
+    """Bounds on single inputs: literal i says sign * x[position] >= bound (or >), in disjunct `clause[i]`, -1 for all."""
+
+    position: Ints
+    clause: Ints
+    literals: Literals
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """What is left of the disjuncts after their boxes: `alive` `[t]` bool, and for those that are alive, in order:
+
+    lower, upper `[1 or t, n]` in the network's type; exact `[t]`: nothing in the box lies outside the bounds as
+    written.
+    """
+
+    alive: NDArray[np.bool_]
+    lower: NDArray[Any]
+    upper: NDArray[Any]
+    exact: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class _Floors:
+    """Floors as written (float64), inward and nearest (network's type): shared `[3][2, n]`, own `[3][t, 2, c]` at columns."""
+
+    shared: tuple[NDArray[Any], ...]
+    columns: Ints
+    own: tuple[NDArray[Any], ...]
+
+
+def boxes(
+    bounds: BoxLiterals, t: int, where: Layout, follows: NDArray[np.bool_], dtype: np.dtype[Any], rounding: Rounding
+) -> Boxes:
+    """The box of each of t disjuncts. `follows` `[n]`: inputs that ties determine, whose own range does not matter.
+
+    Raises InputError for an input without bounds, TooManyCellsError.
+    """
+    floors = _floors(bounds, t, where, dtype)
+    written, inward, nearest = floors.shared
+    own_written, own_inward, own_nearest = floors.own
+    columns = floors.columns
+    others = np.setdiff1d(np.arange(where.n), columns)
+    alive = np.full(t, bool(np.all(_fits(written[:, others]))))
+    alive &= np.all(_fits(own_written), axis=1)
+    _check_bounded(floors, alive, where, follows)
+    integer = where.coarse == INTEGER
+    if integer.any():  # a range without an integer in it is empty
+        alive &= bool(np.all(_fits(inward[:, integer & ~np.isin(np.arange(where.n), columns)])))
+        alive &= np.all(_fits(own_inward) | ~integer[columns], axis=1)
+    lower, upper, exact_shared = _sides(written, inward, nearest, integer, rounding)
+    if not len(columns):
+        return Boxes(
+            alive, lower[None, :], upper[None, :], np.full(int(alive.sum()), bool(np.all(exact_shared | follows)))
+        )
+    count = int(alive.sum())
+    if count * where.n > MAX_CELLS:
+        raise TooManyCellsError
+    own_lower, own_upper, exact_own = _sides(
+        own_written[alive], own_inward[alive], own_nearest[alive], integer[columns], rounding
+    )
+    lower, upper = np.repeat(lower[None, :], count, axis=0), np.repeat(upper[None, :], count, axis=0)
+    lower[:, columns], upper[:, columns] = own_lower, own_upper
+    exact = np.all(exact_shared[others] | follows[others]) & np.all(exact_own | follows[columns], axis=1)
+    return Boxes(alive, lower, upper, exact)
+
+
+def _floors(bounds: BoxLiterals, t: int, where: Layout, dtype: np.dtype[Any]) -> _Floors:
+    side = np.where(bounds.literals.sign > 0, 0, 1)
+    values = _in_types(bounds.literals, where.coarse[bounds.position], dtype, where.query.version[0] >= 2)
+    everywhere = bounds.clause < 0
+    columns = np.unique(bounds.position[~everywhere])
+    if t * len(columns) > MAX_CELLS // 4:
+        raise TooManyCellsError
+    own_at = (bounds.clause[~everywhere] * 2 + side[~everywhere]) * len(columns)
+    own_at += np.searchsorted(columns, bounds.position[~everywhere])
+    shared, own = [], []
+    for value in values:
+        kind = value.dtype
+        floor = np.stack([where.least, -where.greatest]).astype(kind)
+        np.maximum.at(floor.reshape(-1), side[everywhere] * where.n + bounds.position[everywhere], value[everywhere])
+        mine = np.repeat(floor[None, :, columns], t, axis=0)
+        np.maximum.at(mine.reshape(-1), own_at, value[~everywhere])
+        shared.append(floor)
+        own.append(mine)
+    return _Floors(tuple(shared), columns, tuple(own))
+
+
+def _in_types(
+    literals: Literals, coarse: NDArray[np.int8], dtype: np.dtype[Any], version_2: bool
+) -> tuple[NDArray[Any], ...]:
+    """Each bound as written (strictness folded in, float64), inward and nearest (in `dtype`)."""
+    written = np.where(literals.strict, np.nextafter(literals.bound, np.inf), literals.bound)
+
+    def rounded(kind: np.dtype[Any], nearest: bool) -> NDArray[Any]:
+        return reach(literals.bound, literals.strict, kind, strict_in_dtype=version_2, nearest=nearest).astype(dtype)
+
+    half, integer = coarse == HALF, coarse == INTEGER
+    inward, nearest = rounded(dtype, False), rounded(dtype, True)
+    if half.any():
+        narrow = np.dtype(np.float16)
+        inward, nearest = np.where(half, rounded(narrow, False), inward), np.where(half, rounded(narrow, True), nearest)
+    if integer.any():
+        whole = np.ceil(written).astype(dtype)
+        inward, nearest = np.where(integer, whole, inward), np.where(integer, whole, nearest)
+    return written, inward, nearest
+
+
+def _fits(floors: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether anything lies between the two sides: `[.., 2, c]` to `[.., c]`."""
+    return np.asarray(floors[..., 0, :] <= -floors[..., 1, :])
+
+
+def _sides(
+    written: NDArray[np.float64],
+    inward: NDArray[Any],
+    nearest: NDArray[Any],
+    integer: NDArray[np.bool_],
+    rounding: Rounding,
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
+    """Lower and upper bounds `[.., c]`, and where nothing between them lies outside the bounds as written.
+
+    Inward where a representable value is left inside, else the nearest ones.
+    """
+    use_inward = _fits(inward) & (integer | (rounding is Rounding.INWARD))
+    chosen = np.where(use_inward[..., None, :], inward, nearest)
+    limit = np.finfo(chosen.dtype).max
+    lower = np.clip(chosen[..., 0, :], -limit, limit)
+    upper = np.clip(-chosen[..., 1, :], -limit, limit)
+    exact = (lower.astype(np.float64) >= written[..., 0, :]) & (upper.astype(np.float64) <= -written[..., 1, :])
+    return lower, np.maximum(lower, upper), exact
+
+
+def _check_bounded(floors: _Floors, alive: NDArray[np.bool_], where: Layout, follows: NDArray[np.bool_]) -> None:
+    """Raise InputError for a free input that has no bound on some side in a disjunct that is alive."""
+    if not alive.any():
+        return
+    wide = (where.coarse == INTEGER) & (where.greatest - where.least > 2**16)
+    edge = np.stack([np.where(wide, where.least, -np.inf), np.where(wide, -where.greatest, -np.inf)])
+    open_shared = (floors.shared[0] <= edge) & ~follows
+    open_shared[:, floors.columns] = False
+    open_own = np.any(floors.own[0][alive] <= edge[:, floors.columns], axis=0) & ~follows[floors.columns]
+    for side, word, relation in ((0, "lower", ">="), (1, "upper", "<=")):
+        found = np.concatenate([np.flatnonzero(open_shared[side]), floors.columns[np.flatnonzero(open_own[side])]])
+        if len(found):
+            name = where.input_name(int(found.min()))
+            more = f" (and {len(found) - 1} more inputs)" if len(found) > 1 else ""
+            raise InputError(
+                f"{where.query.origin}: the input {name} has no {word} bound{more}: search needs one on both sides, "
+                f"such as (assert ({relation} {name} {'-1e6' if side == 0 else '1e6'}))"
+            )

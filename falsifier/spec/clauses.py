@@ -1,0 +1,179 @@
+"""The disjunctive normal form of a query as columns, counted before it is built.
+
+A conjunction of assertions is split into literals that every disjunct has (`common`) and factors, each an `or` of
+several clauses; the product of the factors is expanded in one go, without a Python loop over disjuncts. Nothing here
+is recursive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.query.tree import And, Compare, Formula, Or, Relation, Table
+from falsifier.spec.atoms import AtomTable, has_unequal
+
+T = TypeVar("T")
+Ints = NDArray[np.int64]
+
+
+def fold(formula: Formula, leaf: Callable[[Compare | Table], T], join: Callable[[And | Or, list[T]], T]) -> T:
+    """Bottom up through a formula, children before parents, left to right."""
+    done: list[T] = []
+    stack: list[tuple[Formula, bool]] = [(formula, False)]
+    while stack:
+        node, ready = stack.pop()
+        if isinstance(node, (Compare, Table)):
+            done.append(leaf(node))
+        elif ready:
+            first = len(done) - len(node.parts)
+            parts = done[first:]
+            del done[first:]
+            done.append(join(node, parts))
+        else:
+            stack.append((node, True))
+            stack += [(part, False) for part in reversed(node.parts)]
+    return done[0]
+
+
+def conjuncts(assertions: Iterable[Formula]) -> list[Formula]:
+    """The assertions with every `and` at the top (also one inside a unary `or`) taken apart, in the text's order."""
+    out: list[Formula] = []
+    stack = list(assertions)[::-1]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, And) or (isinstance(node, Or) and len(node.parts) == 1):
+            stack += node.parts[::-1]
+        elif isinstance(node, Table) and has_unequal(node):
+            stack.append(node.expand())
+        else:
+            out.append(node)
+    return out
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many clauses a normal form has and how many literals they hold together."""
+
+    clauses: int
+    literals: int
+
+
+def size(formula: Formula) -> Size:
+    """The size of a formula's normal form, by counting alone."""
+    return fold(
+        formula, _leaf_size, lambda node, parts: product_size(parts) if isinstance(node, And) else _sum_size(parts)
+    )
+
+
+def _leaf_size(leaf: Compare | Table) -> Size:
+    if isinstance(leaf, Compare):
+        return Size(2 if leaf.relation is Relation.NE else 1, 2 if leaf.relation in (Relation.EQ, Relation.NE) else 1)
+    if has_unequal(leaf):
+        return size(leaf.expand())
+    return Size(len(leaf.clauses) - 1, len(leaf) + int(np.sum(leaf.relation == Relation.EQ.code)))
+
+
+def _sum_size(parts: list[Size]) -> Size:
+    return Size(sum(p.clauses for p in parts), sum(p.literals for p in parts))
+
+
+def product_size(parts: Iterable[Size]) -> Size:
+    """The size of a conjunction."""
+    clauses, literals = 1, 0
+    for part in parts:
+        clauses, literals = clauses * part.clauses, literals * part.clauses + part.literals * clauses
+    return Size(clauses, literals)
+
+
+@dataclass(frozen=True)
+class Clauses:
+    """An `or` of clauses: clause c holds `lengths[c]` literals (by number), one clause after the other."""
+
+    literals: Ints
+    lengths: Ints
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+TRUE = Clauses(np.zeros(0, np.int64), np.zeros(1, np.int64))
+FALSE = Clauses(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def expand(formula: Formula, atoms: AtomTable) -> Clauses:
+    """The normal form of one formula; its literals are added to `atoms`."""
+
+    def leaf(node: Compare | Table) -> Clauses:
+        if isinstance(node, Table):
+            return expand(node.expand(), atoms) if has_unequal(node) else Clauses(*atoms.add_table(node))
+        literals = atoms.add(node)
+        if isinstance(literals, bool):
+            return TRUE if literals else FALSE
+        lengths = [1, 1] if node.relation is Relation.NE else [len(literals)]
+        return Clauses(np.array(literals, np.int64), np.array(lengths, np.int64))
+
+    return fold(formula, leaf, lambda node, parts: product(parts) if isinstance(node, And) else union(parts))
+
+
+def union(parts: list[Clauses]) -> Clauses:
+    """The `or` of normal forms."""
+    if not parts:
+        return FALSE
+    return Clauses(np.concatenate([p.literals for p in parts]), np.concatenate([p.lengths for p in parts]))
+
+
+def product(parts: list[Clauses]) -> Clauses:
+    """The `and` of normal forms; clauses in the order of the text, the last factor varying fastest."""
+    if any(len(p) == 0 for p in parts):
+        return FALSE
+    if len(parts) < 2:
+        return parts[0] if parts else TRUE
+    if all(len(p) == 1 for p in parts):
+        return Clauses(
+            np.concatenate([p.literals for p in parts]), np.array([sum(len(p.literals) for p in parts)], np.int64)
+        )
+    total = 1
+    for part in parts:
+        total *= len(part)
+    starts = np.empty((total, len(parts)), np.int64)
+    lengths = np.empty((total, len(parts)), np.int64)
+    pool, repeat = 0, total
+    for column, part in enumerate(parts):
+        repeat //= len(part)
+        which = np.arange(total) // repeat % len(part)
+        starts[:, column] = (pool + np.cumsum(part.lengths) - part.lengths)[which]
+        lengths[:, column] = part.lengths[which]
+        pool += len(part.literals)
+    index = segments(starts.reshape(-1), lengths.reshape(-1))
+    return Clauses(np.concatenate([p.literals for p in parts])[index], lengths.sum(axis=1))
+
+
+def segments(starts: Ints, lengths: Ints) -> Ints:
+    """The indices start, start + 1, .. of every segment, one segment after the other."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+
+
+@dataclass(frozen=True)
+class NormalForm:
+    """Literals that every disjunct has, and what each of the disjuncts has of its own."""
+
+    common: Ints
+    own: Clauses
+
+
+def normal_form(parts: list[Formula], atoms: AtomTable) -> NormalForm:
+    """The normal form of a conjunction."""
+    expanded = [expand(part, atoms) for part in parts]
+    if any(len(e) == 0 for e in expanded):
+        return NormalForm(np.zeros(0, np.int64), FALSE)
+    common = [e.literals for e in expanded if len(e) == 1]
+    return NormalForm(
+        np.concatenate(common) if common else np.zeros(0, np.int64), product([e for e in expanded if len(e) > 1])
+    )

@@ -1,0 +1,134 @@
+"""The domain: which inputs search moves, and how a point over those becomes an input of the networks.
+
+Pinned inputs are constants. Tied inputs follow others: x_j = scale * x_i + shift (one source), or a row of a matrix
+(several). What is left are the free inputs, the axes of every point that search handles.
+
+Axes: b lane, n flat input of the networks, f free input, e tied input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.arrays import Array, is_numpy, namespace
+
+
+@dataclass(frozen=True)
+class Tie:
+    """x[tied] = scale * point[source] + shift; no source occurs twice, so gradients add without collisions. All `[e]`."""
+
+    tied: Array
+    source: Array
+    scale: Array
+    shift: Array
+
+
+@dataclass(frozen=True)
+class Combination:
+    """x[tied] = point @ rows.T + shift: tied `[e]`, rows `[e, f]`, shift `[e]`."""
+
+    tied: Array
+    rows: Array
+    shift: Array
+
+
+@dataclass(frozen=True)
+class Domain:
+    """n flat inputs of which f are free.
+
+    free `[f]` int, ascending: the flat input of each free one; base `[n]`: the pinned values, 0 elsewhere; integer
+    `[f]` bool: inputs of an integer element type, half `[f]` bool: of float16 (points are rounded to what such a type
+    can hold).
+    """
+
+    n: int
+    free: Array
+    base: Array
+    integer: Array
+    half: Array
+    ties: tuple[Tie, ...] = ()
+    combination: Combination | None = None
+    any_integer: bool = False
+    any_half: bool = False
+
+    @property
+    def f(self) -> int:
+        return int(self.free.shape[0])
+
+    def quantise(self, points: Array) -> Array:
+        """Points with integer and float16 inputs rounded to the nearest value of their type: `[b, f]` to `[b, f]`."""
+        if not (self.any_integer or self.any_half):
+            return points
+        xp = namespace(points)
+        if self.any_integer:
+            points = xp.where(self.integer, xp.round(points), points)
+        if self.any_half:
+            narrow = (
+                points.astype(np.float16).astype(points.dtype) if is_numpy(points) else points.half().to(points.dtype)
+            )
+            points = xp.where(self.half, narrow, points)
+        return points
+
+    def embed(self, points: Array) -> Array:
+        """Points over the free inputs as full inputs: `[b, f]` to `[b, n]`, pinned and tied inputs filled in."""
+        points = self.quantise(points)
+        if self.f == self.n:
+            return points
+        xp = namespace(points)
+        out = xp.broadcast_to(self.base[None, :], (points.shape[0], self.n))
+        out = out.copy() if is_numpy(out) else out.clone()
+        out[:, self.free] = points
+        for tie in self.ties:
+            out[:, tie.tied] = points[:, tie.source] * tie.scale + tie.shift
+        if self.combination is not None:
+            out[:, self.combination.tied] = points @ self.combination.rows.T + self.combination.shift
+        return out
+
+    def restrict(self, inputs: Array) -> Array:
+        """The free part of full inputs: `[b, n]` to `[b, f]`."""
+        return inputs if self.f == self.n else inputs[:, self.free]
+
+    def pull(self, gradient: Array) -> Array:
+        """A gradient by the full inputs as one by the free inputs (the transpose of `embed`): `[b, n]` to `[b, f]`."""
+        if self.f == self.n:
+            return gradient
+        out = gradient[:, self.free]
+        for tie in self.ties:
+            out[:, tie.source] += gradient[:, tie.tied] * tie.scale
+        if self.combination is not None:
+            out = out + gradient[:, self.combination.tied] @ self.combination.rows
+        return out
+
+    def moved(self, convert: Callable[[NDArray[Any]], Array]) -> Domain:
+        """The same domain with every array passed through `convert` (to a device)."""
+
+        def parts(tie: Any) -> Any:
+            return replace(tie, **{field.name: convert(getattr(tie, field.name)) for field in fields(tie)})
+
+        return replace(
+            self,
+            free=convert(self.free),
+            base=convert(self.base),
+            integer=convert(self.integer),
+            half=convert(self.half),
+            ties=tuple(parts(tie) for tie in self.ties),
+            combination=None if self.combination is None else parts(self.combination),
+        )
+
+
+def layered(
+    tied: NDArray[np.int64], source: NDArray[np.int64], scale: NDArray[Any], shift: NDArray[Any]
+) -> tuple[Tie, ...]:
+    """Ties grouped so that within one no source repeats: the i-th use of a source goes into group i."""
+    order = np.argsort(source, kind="stable")
+    starts = np.flatnonzero(np.r_[True, np.diff(source[order]) != 0]) if len(source) else np.zeros(0, np.int64)
+    lengths = np.diff(np.r_[starts, len(source)])
+    rank = np.empty(len(source), np.int64)
+    rank[order] = np.arange(len(source)) - np.repeat(starts, lengths)
+    groups = [np.flatnonzero(rank == i) for i in range(int(rank.max(initial=-1)) + 1)]
+    return tuple(Tie(tied[g], source[g], scale[g], shift[g]) for g in groups)

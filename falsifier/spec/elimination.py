@@ -1,0 +1,177 @@
+"""Which inputs are free: equalities between inputs are found and used up, and the domain is built from what boxes leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.spec.atoms import AtomTable, Literals
+from falsifier.spec.boxes import BoxLiterals
+from falsifier.spec.domain import Combination, Domain, Tie, layered
+from falsifier.spec.layout import HALF, INTEGER, Layout
+from falsifier.spec.ties import Affine, Ties
+
+Ints = NDArray[np.int64]
+_SLOP = (
+    1e-9  # a bound carried through inexact arithmetic is widened by this much, relatively; the atom itself stays exact
+)
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """Equalities used up: `spent` `[literals]` marks the literals that no longer count.
+
+    root `[n]`: the input that each one equals (itself for most); eliminated: those that an elimination expressed by
+    others.
+    """
+
+    ties: Ties
+    spent: NDArray[np.bool_]
+    root: Ints
+    eliminated: dict[int, Affine]
+
+    @property
+    def follows(self) -> NDArray[np.bool_]:
+        """`[n]`: inputs that others determine."""
+        out = self.root != np.arange(len(self.root))
+        out[list(self.eliminated)] = True
+        return out
+
+
+def eliminate(common: Literals, where: Layout, atoms: AtomTable) -> Elimination:
+    """Find linear equalities over inputs among the literals that every disjunct has, and express inputs by others."""
+    ties = Ties(where.coarse)
+    spent = np.zeros(len(common), np.bool_)
+    several = (common.form >= atoms.slots) & ~common.strict & where.input_only(common.form, atoms)
+    at = np.flatnonzero(several)
+    forms, group = np.unique(common.form[at], return_inverse=True)
+    floor = np.full((2, len(forms)), -np.inf)
+    np.maximum.at(floor, (np.where(common.sign[at] > 0, 0, 1), group), common.bound[at])
+    equal = floor[0] == -floor[1]
+    pair = forms < atoms.first_polynomial
+    plain = equal & pair & (floor[0] == 0)
+    code = forms[plain] - atoms.slots
+    ties.merge(where.x_of[code // atoms.slots], where.x_of[code % atoms.slots])
+    used = plain.copy()
+    pinned = _pinned(common, where, atoms, ties) if np.any(equal & ~plain) else {}
+    for i in np.flatnonzero(equal & ~plain).tolist():
+        weights = _linear(int(forms[i]), where, atoms)
+        used[i] = weights is not None and ties.eliminate(weights, Fraction(float(floor[0, i])), pinned)
+    spent[at] = used[group]
+    root = np.arange(where.n)
+    followers, roots = ties.merged()
+    root[followers] = roots
+    return Elimination(ties, spent, root, ties.eliminated(pinned))
+
+
+def _pinned(common: Literals, where: Layout, atoms: AtomTable, ties: Ties) -> dict[int, Fraction]:
+    """Inputs whose bounds leave one value."""
+    single = np.flatnonzero(common.form < atoms.slots)
+    single = single[where.kinds[common.form[single]] == 0]
+    root = np.arange(where.n)
+    followers, roots = ties.merged()
+    root[followers] = roots
+    floor = np.full((2, where.n), -np.inf)
+    np.maximum.at(
+        floor, (np.where(common.sign[single] > 0, 0, 1), root[where.x_of[common.form[single]]]), common.bound[single]
+    )
+    fixed = np.flatnonzero((floor[0] == -floor[1]) & np.isfinite(floor[0]))
+    return {i: Fraction(value) for i, value in zip(fixed.tolist(), floor[0, fixed].tolist(), strict=True)}
+
+
+def _linear(form: int, where: Layout, atoms: AtomTable) -> dict[int, Fraction] | None:
+    """The weights of a linear form over inputs, None for a polynomial."""
+    if form < atoms.first_polynomial:
+        a, b = divmod(form - atoms.slots, atoms.slots)
+        return {int(where.x_of[a]): Fraction(1), int(where.x_of[b]): Fraction(-1)}
+    polynomial = atoms.polynomials[form - atoms.first_polynomial]
+    if any(len(monomial) > 1 for monomial in polynomial):
+        return None
+    return {int(where.x_of[monomial[0]]): weight for monomial, weight in polynomial.items()}
+
+
+def carried(bounds: BoxLiterals, elimination: Elimination) -> tuple[BoxLiterals, NDArray[np.bool_]]:
+    """Bounds moved to the inputs that are left, and which of the given ones must stay atoms as well.
+
+    A bound on an input that equals another one moves exactly; one on scale * x + shift moves widened, and stays an
+    atom.
+    """
+    position = elimination.root[bounds.position]
+    literals = bounds.literals
+    if not elimination.eliminated:
+        return BoxLiterals(position, bounds.clause, literals), np.zeros(len(position), np.bool_)
+    stays = np.isin(position, np.fromiter(elimination.eliminated, np.int64))
+    moves = ~stays
+    sign, bound = literals.sign.copy(), literals.bound.copy()
+    for i in np.flatnonzero(stays).tolist():
+        weights, constant = elimination.eliminated[int(position[i])]
+        if len(weights) == 1:
+            ((source, weight),) = weights.items()
+            value = (
+                float((Fraction(bound[i]) - int(sign[i]) * constant) / abs(weight))
+                if np.isfinite(bound[i])
+                else bound[i]
+            )
+            bound[i] = value - _SLOP * abs(value)
+            sign[i] = sign[i] if weight > 0 else -sign[i]
+            position[i], moves[i] = source, True
+    moved = Literals(literals.form, sign, bound, literals.strict & ~stays)
+    index = np.flatnonzero(moves)
+    return BoxLiterals(position[index], bounds.clause[index], moved.take(index)), stays
+
+
+def build_domain(lower: NDArray[Any], upper: NDArray[Any], elimination: Elimination, where: Layout) -> Domain:
+    """The domain for boxes `[1 or t, n]`: inputs that are the same single value in every target become constants."""
+    dtype = lower.dtype
+    same = np.all(lower == lower[:1], axis=0) & np.all(upper == lower[:1], axis=0)
+    free_mask = ~same & ~elimination.follows
+    free = np.flatnonzero(free_mask)
+    position = np.cumsum(free_mask) - 1
+    base = np.where(free_mask, 0, lower[0]).astype(dtype)
+    tied, source = np.flatnonzero(elimination.root != np.arange(where.n)), np.zeros(0, np.int64)
+    root = elimination.root[tied]
+    base[tied] = base[root]
+    expressed = np.isin(root, np.fromiter(elimination.eliminated, np.int64))
+    behind = {int(i): int(r) for i, r in zip(tied[expressed], root[expressed], strict=True)}
+    plain = ~expressed & free_mask[root]
+    tied, source = tied[plain], position[root[plain]]
+    scale, shift = np.ones(len(tied), dtype), np.zeros(len(tied), dtype)
+    singles: list[tuple[int, int, float, float]] = []
+    several: list[tuple[int, dict[int, Fraction], Fraction]] = []
+    for i, (weights, constant) in _all_expressed(elimination, behind).items():
+        left = {j: w for j, w in weights.items() if free_mask[j]}
+        fixed = constant + sum(
+            (w * Fraction(float(base[j])) for j, w in weights.items() if not free_mask[j]), Fraction(0)
+        )
+        base[i] = float(fixed)
+        if len(left) == 1:
+            ((j, weight),) = left.items()
+            singles.append((i, int(position[j]), float(weight), float(fixed)))
+        elif left:
+            several.append((i, left, fixed))
+    if singles:
+        tied = np.r_[tied, [e[0] for e in singles]]
+        source = np.r_[source, [e[1] for e in singles]]
+        scale = np.r_[scale, np.array([e[2] for e in singles], dtype)]
+        shift = np.r_[shift, np.array([e[3] for e in singles], dtype)]
+    combination = None
+    if several:
+        rows = np.zeros((len(several), len(free)), dtype)
+        for row, (_, left, _) in enumerate(several):
+            for j, weight in left.items():
+                rows[row, position[j]] = float(weight)
+        combination = Combination(
+            np.array([e[0] for e in several]), rows, np.array([float(e[2]) for e in several], dtype)
+        )
+    integer, half = where.coarse[free] == INTEGER, where.coarse[free] == HALF
+    ties: tuple[Tie, ...] = layered(tied, source, scale, shift)
+    return Domain(where.n, free, base, integer, half, ties, combination, bool(integer.any()), bool(half.any()))
+
+
+def _all_expressed(elimination: Elimination, behind: dict[int, int]) -> dict[int, Affine]:
+    """Every input that an expression determines, those that merely equal such an input included."""
+    return {**elimination.eliminated, **{i: elimination.eliminated[root] for i, root in behind.items()}}

@@ -1,0 +1,77 @@
+"""The distinct forms of a query's atoms as arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.errors import UnsupportedError
+from falsifier.spec.atoms import AtomTable
+from falsifier.spec.layout import Layout
+from falsifier.spec.targets import Forms
+
+_MAX_CELLS = 500_000_000  # of a dense matrix of forms over outputs: 2 GB in float32
+
+
+def build_forms(used: NDArray[np.int64], atoms: AtomTable, where: Layout, dtype: np.dtype[Any]) -> Forms:
+    """Arrays of the forms with the given numbers, in their order.
+
+    Raises UnsupportedError for hidden elements, and for more forms than memory holds.
+    """
+    if np.any(where.kinds == 1):
+        for form in used.tolist():
+            for slot in where.slots_in(form, atoms):
+                if where.kinds[slot] == 1:
+                    name = where.query.slot_name(slot)
+                    raise UnsupportedError(
+                        f"the query constrains {name}, an element of a hidden node: not supported yet"
+                    )
+    s, r = atoms.slots, len(used)
+    if r * max(1, where.m) > _MAX_CELLS:
+        raise UnsupportedError(f"{r} distinct comparisons over {where.m} outputs do not fit in memory")
+    at = np.arange(r)
+    single = used < s
+    pair = ~single & (used < atoms.first_polynomial)
+    polynomial = used >= atoms.first_polynomial
+    low, high = (used[pair] - s) // s, (used[pair] - s) % s
+    # linear entries as columns (row, slot, weight); what is of higher degree as (row, monomial, weight)
+    rows, slots = [at[single], at[pair], at[pair]], [used[single], low, high]
+    weights = [np.ones(int(single.sum())), np.ones(len(low)), -np.ones(len(low))]
+    products: list[tuple[int, tuple[int, ...], float]] = []
+    linear: list[tuple[int, int, float]] = []
+    for row in at[polynomial].tolist():
+        for monomial, weight in atoms.polynomials[int(used[row]) - atoms.first_polynomial].items():
+            if len(monomial) == 1:
+                linear.append((row, monomial[0], float(weight)))
+            else:
+                products.append((row, monomial, float(weight)))
+    rows.append(np.array([e[0] for e in linear], np.int64))
+    slots.append(np.array([e[1] for e in linear], np.int64))
+    weights.append(np.array([e[2] for e in linear]))
+    row, slot, weight = np.concatenate(rows), np.concatenate(slots), np.concatenate(weights)
+    of_input = where.kinds[slot] == 0
+    outputs = np.zeros((r, where.m), dtype)
+    outputs[row[~of_input], where.y_of[slot[~of_input]]] = weight[~of_input]
+    in_products = np.array(
+        sorted({x for _, monomial, _ in products for x in monomial if where.kinds[x] == 0}), np.int64
+    )
+    columns = np.unique(np.concatenate([where.x_of[slot[of_input]], where.x_of[in_products]]))
+    inputs = None
+    if of_input.any():
+        inputs = np.zeros((r, len(columns)), dtype)
+        inputs[row[of_input], np.searchsorted(columns, where.x_of[slot[of_input]])] = weight[of_input]
+    if not products:
+        return Forms(outputs, columns, inputs)
+    distinct = {monomial: q for q, monomial in enumerate(sorted({monomial for _, monomial, _ in products}))}
+    degree = max(len(monomial) for monomial in distinct)
+    monomials = np.full((len(distinct), degree), len(columns) + where.m, np.int64)  # padded with the 1 at the end
+    for monomial, q in distinct.items():
+        for j, x in enumerate(monomial):
+            is_input = where.kinds[x] == 0
+            monomials[q, j] = np.searchsorted(columns, where.x_of[x]) if is_input else len(columns) + where.y_of[x]
+    coefficients = np.zeros((r, len(distinct)), dtype)
+    for row_, monomial, value in products:
+        coefficients[row_, distinct[monomial]] = value
+    return Forms(outputs, columns, inputs, monomials, coefficients)

@@ -1,0 +1,109 @@
+"""Where a query's slots lie: flat inputs and outputs over all networks, and the types of the inputs.
+
+Flat inputs are the slots of all inputs in slot order, flat outputs likewise; so several networks are simply
+concatenated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.query.tree import Kind, Query
+from falsifier.spec.atoms import AtomTable
+
+INTEGER, HALF = 2, 1  # codes of `Layout.coarse`; 0 is everything else
+
+
+@dataclass(frozen=True)
+class Layout:
+    """n flat inputs and m flat outputs of a query.
+
+    kinds `[slots]`: 0 input, 1 hidden, 2 output; x_of, y_of `[slots]`: flat position, -1 elsewhere; slot_of_x `[n]`;
+    coarse `[n]`: INTEGER, HALF or 0 by element type; least, greatest `[n]`: the range of the element type where it
+    bounds.
+    """
+
+    query: Query
+    kinds: NDArray[np.int8]
+    x_of: NDArray[np.int64]
+    y_of: NDArray[np.int64]
+    slot_of_x: NDArray[np.int64]
+    coarse: NDArray[np.int8]
+    least: NDArray[np.float64]
+    greatest: NDArray[np.float64]
+
+    @property
+    def n(self) -> int:
+        return len(self.slot_of_x)
+
+    @property
+    def m(self) -> int:
+        return int(np.sum(self.kinds == 2))
+
+    def input_name(self, i: int) -> str:
+        """The name of a flat input as the query writes it."""
+        return self.query.slot_name(int(self.slot_of_x[i]))
+
+    def slots_in(self, form: int, atoms: AtomTable) -> list[int]:
+        """The slots that a form mentions."""
+        if form < atoms.slots:
+            return [form]
+        if form < atoms.first_polynomial:
+            return list(divmod(form - atoms.slots, atoms.slots))
+        return sorted({slot for monomial in atoms.polynomials[form - atoms.first_polynomial] for slot in monomial})
+
+    def input_only(self, form: NDArray[np.int64], atoms: AtomTable) -> NDArray[np.bool_]:
+        """Which forms mention no output."""
+        s = atoms.slots
+        is_input = self.kinds == 0
+        polynomials = range(atoms.first_polynomial, atoms.first_polynomial + len(atoms.polynomials))
+        of_polynomial = np.array([is_input[self.slots_in(form, atoms)].all() for form in polynomials], np.bool_)
+        single, polynomial = form < s, form >= atoms.first_polynomial
+        pair = ~single & ~polynomial
+        out = np.zeros(len(form), np.bool_)
+        out[single] = is_input[form[single]]
+        out[pair] = is_input[(form[pair] - s) // s] & is_input[(form[pair] - s) % s]
+        out[polynomial] = of_polynomial[form[polynomial] - atoms.first_polynomial]
+        return out
+
+
+def layout(query: Query, types: Sequence[np.dtype[Any]] | None = None) -> Layout:
+    """The layout of a query. `types`: the element types of the networks' inputs, in order, where they are known."""
+    kinds = query.slot_kinds()
+    inputs, outputs = kinds == 0, kinds == 2
+    slots = np.arange(len(kinds))
+    variables = [v for v in query.variables if v.kind is Kind.INPUT]
+    coarse, least, greatest = [], [], []
+    for position, variable in enumerate(variables):
+        code, low, high = _range(str(types[position]) if types is not None else variable.dtype)
+        coarse.append(np.full(variable.size, code, np.int8))
+        least.append(np.full(variable.size, low))
+        greatest.append(np.full(variable.size, high))
+    return Layout(
+        query,
+        kinds,
+        np.where(inputs, np.cumsum(inputs) - 1, -1),
+        np.where(outputs, np.cumsum(outputs) - 1, -1),
+        slots[inputs],
+        np.concatenate([np.zeros(0, np.int8), *coarse]),
+        np.concatenate([np.zeros(0), *least]),
+        np.concatenate([np.zeros(0), *greatest]),
+    )
+
+
+def _range(name: str) -> tuple[int, float, float]:
+    """Of an element type: its code, and the least and greatest value where those are small enough to search between."""
+    if name == "bool":
+        return INTEGER, 0.0, 1.0
+    if name == "float16":
+        return HALF, -np.inf, np.inf
+    if name.startswith(("int", "uint")):
+        bits = int(name.removeprefix("u").removeprefix("int") or 64)
+        low, high = (0, 2**bits - 1) if name.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        return INTEGER, float(low), float(high) if bits < 64 else float(np.nextafter(float(high), 0))
+    return 0, -np.inf, np.inf

@@ -1,0 +1,182 @@
+"""The one file of sign and strictness: what "an atom holds" means as a number.
+
+An atom is `sign * form >= bound`; its **slack** is `sign * form - bound`, so slack >= 0 iff the atom holds. The
+**margin** of a target is the least slack of its atoms, so margin >= 0 iff the target is satisfied, and the margin of
+a query is the largest over its targets. Strictness lives in the bound alone: a strict atom's bound is the next
+representable value beyond the one written (`reach`), so that meeting it is exceeding what was written. `==` is two
+atoms (its slack is -abs(form - c)), `!=` an `or` of two strict ones. NaN never satisfies: it becomes a slack of
+-infinity.
+
+Written once for numpy arrays and torch tensors. Axes: b lane, k atom, r form, c input mentioned, m output, q
+monomial.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.arrays import Array, add_columns, full, namespace, zeros
+from falsifier.objective import Reduction
+from falsifier.spec.targets import Forms
+
+
+class Rounding(Enum):
+    """How a bound as written becomes a value of the network's type."""
+
+    INWARD = "inward"  # nothing outside the bounds as written counts: witnesses are exact
+    NEAREST = "nearest"  # to the nearest representable value, as the published rule of the query's version does
+
+
+def round_up(x: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The smallest value of `dtype` that is >= x."""
+    with np.errstate(over="ignore"):  # beyond the largest finite value infinity is the right answer
+        y = x.astype(dtype)
+        return np.where(y.astype(np.float64) < x, np.nextafter(y, np.array(np.inf, dtype)), y)
+
+
+def reach(
+    bound: NDArray[np.float64],
+    strict: NDArray[np.bool_],
+    dtype: np.dtype[Any],
+    *,
+    strict_in_dtype: bool,
+    nearest: bool,
+) -> NDArray[Any]:
+    """The smallest value of `dtype` that counts as satisfying `value >= bound` (`value > bound` where `strict`).
+
+    `nearest` compares with the bound rounded to `dtype` instead of the bound itself. `strict_in_dtype` is for queries
+    that a published checker evaluates in `dtype`: there a strict atom must also exceed the rounded bound.
+    """
+    infinity = np.array(np.inf, dtype)
+    with np.errstate(over="ignore"):
+        rounded = bound.astype(dtype)
+        beyond = np.nextafter(rounded, infinity)
+    inward = round_up(np.where(strict, np.nextafter(bound, np.inf), bound), dtype)
+    if nearest:
+        return np.where(strict, beyond, rounded) if strict_in_dtype else rounded
+    return np.where(strict, np.maximum(inward, beyond), inward) if strict_in_dtype else inward
+
+
+def form_values(forms: Forms, x: Array, y: Array) -> Array:
+    """The value of every form: full inputs `[b, n]` and outputs `[b, m]` to `[b, r]`."""
+    values = y @ forms.outputs.T
+    if forms.inputs is not None or forms.monomials is not None:
+        used = x[:, forms.columns]
+        if forms.inputs is not None:
+            values = values + used @ forms.inputs.T
+        if forms.monomials is not None:
+            values = values + monomial_values(forms, used, y) @ forms.coefficients.T
+    return values
+
+
+def lane_form_values(forms: Forms, form: Array, x: Array, y: Array) -> Array:
+    """The values of chosen forms only: `form` `[b, k]` to `[b, k]`, without the `[b, r]` in between."""
+    values = (forms.outputs[form] @ y[:, :, None])[:, :, 0]
+    if forms.inputs is not None or forms.monomials is not None:
+        used = x[:, forms.columns]
+        if forms.inputs is not None:
+            values = values + (forms.inputs[form] @ used[:, :, None])[:, :, 0]
+        if forms.monomials is not None:
+            values = values + (forms.coefficients[form] @ monomial_values(forms, used, y)[:, :, None])[:, :, 0]
+    return values
+
+
+def input_values(forms: Forms, form: Array, x: Array) -> Array:
+    """The part of linear forms that inputs alone make: `form` `[b, k]` or `[1, k]`, full inputs `[b, n]`, to `[b, k]`."""
+    used, rows = x[:, forms.columns], forms.inputs
+    if form.shape[0] == 1:
+        return used @ rows[form[0]].T
+    return (rows[form] @ used[:, :, None])[:, :, 0]
+
+
+def monomial_values(forms: Forms, used: Array, y: Array) -> Array:
+    """Products of inputs and outputs: `[b, c]` and `[b, m]` to `[b, q]`."""
+    factors = _variables(used, y)[:, forms.monomials]
+    return namespace(y).prod(factors, axis=2)
+
+
+def _variables(used: Array, y: Array) -> Array:
+    return namespace(y).concat([used, y, full((y.shape[0], 1), 1.0, y)], axis=1)
+
+
+def form_gradients(forms: Forms, form: Array, weight: Array, x: Array, y: Array) -> tuple[Array, Array]:
+    """The gradient of sum over k of weight * form value, by the outputs `[b, m]` and by the full inputs `[b, n]`.
+
+    `form` `[b, k]` chooses forms, `weight` `[b, k]` is any factor, sign included.
+    """
+    by_y = (weight[:, None, :] @ forms.outputs[form])[:, 0, :]
+    by_x = zeros(tuple(x.shape), y)
+    if forms.inputs is not None:
+        by_x = add_columns(by_x, forms.columns, (weight[:, None, :] @ forms.inputs[form])[:, 0, :])
+    if forms.monomials is not None:
+        c, m = int(forms.columns.shape[0]), int(y.shape[1])
+        used = x[:, forms.columns]
+        per_monomial = (weight[:, None, :] @ forms.coefficients[form])[:, 0, :]
+        by_variable = _product_gradients(forms, per_monomial, _variables(used, y))
+        by_x = add_columns(by_x, forms.columns, by_variable[:, :c])
+        by_y = by_y + by_variable[:, c : c + m]
+    return by_y, by_x
+
+
+def _product_gradients(forms: Forms, weight: Array, variables: Array) -> Array:
+    """The gradient of sum over q of weight `[b, q]` * monomial by every variable: `[b, c + m + 1]`."""
+    xp = namespace(variables)
+    out = zeros(tuple(variables.shape), variables)
+    degree = int(forms.monomials.shape[1])
+    for j in range(degree):  # over the few factors of a monomial, not over lanes
+        others = [i for i in range(degree) if i != j]
+        rest = (
+            xp.prod(variables[:, forms.monomials[:, others]], axis=2)
+            if others
+            else full(tuple(weight.shape), 1.0, weight)
+        )
+        out = add_columns(out, forms.monomials[:, j], weight * rest)
+    return out
+
+
+def slack(values: Array, sign: Array, bound: Array, present: Array | None = None) -> Array:
+    """How far each atom holds: `sign * value - bound`, -infinity for NaN, +infinity where `present` is False."""
+    xp = namespace(values)
+    out = sign * values - bound
+    out = xp.where(xp.isnan(out), -xp.asarray(float("inf"), dtype=out.dtype), out)
+    if present is not None:
+        out = xp.where(present, out, xp.asarray(float("inf"), dtype=out.dtype))
+    return out
+
+
+def margin(slacks: Array) -> Array:
+    """The least slack of every lane: `[b, k]` to `[b]`."""
+    return namespace(slacks).min(slacks, axis=1)
+
+
+def score(slacks: Array, scale: Array, reduction: Reduction) -> tuple[Array, Array]:
+    """The score to maximise `[b]` and its derivative by each unscaled slack `[b, k]`; atoms of scale 0 do not count.
+
+    The same reductions as an engine runs in one graph (`objective.py`), for forms that no engine knows: polynomial
+    atoms and trees.
+    """
+    xp = namespace(slacks)
+    zero, infinity = xp.zeros_like(slacks), xp.full_like(slacks, float("inf"))
+    counts = scale > 0
+    scaled = scale * xp.where(counts, slacks, zero)
+    if reduction is Reduction.HINGE:
+        below = counts & (slacks < 0)
+        return xp.sum(xp.where(below, scaled, zero), axis=1), xp.where(below, scale, zero)
+    padded = xp.where(counts, scaled, infinity)
+    least = xp.min(padded, axis=1)
+    if reduction is Reduction.HARD:
+        chosen = xp.argmin(padded, axis=1)
+        hot = (
+            xp.arange(slacks.shape[1], device=None if isinstance(slacks, np.ndarray) else slacks.device)[None, :]
+            == chosen[:, None]
+        )
+        return least, xp.where(hot & counts, scale, zero)
+    finite = xp.where(xp.isfinite(least), least, xp.zeros_like(least))
+    power = xp.where(counts, xp.exp(finite[:, None] - padded), zero)
+    total = xp.sum(power, axis=1)
+    safe = xp.where(total > 0, total, xp.ones_like(total))
+    return finite - xp.log(safe), scale * power / safe[:, None]

@@ -1,0 +1,121 @@
+"""Arithmetic terms as exact polynomials over slots, in a canonical form that makes equal comparisons share one form.
+
+A polynomial is a dict from monomials (sorted tuples of slots, () for the constant) to Fractions. Nothing here is
+recursive.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TypeAlias
+
+from falsifier.errors import InputError, UnsupportedError
+from falsifier.query.tree import Compare, Constant, Difference, Negate, Product, Reference, Relation, Sum, Term
+
+Monomial: TypeAlias = tuple[int, ...]
+Polynomial: TypeAlias = dict[Monomial, Fraction]
+
+_MAX_MONOMIALS = 100_000  # a product of sums beyond this would take minutes and gigabytes
+_MAX_EXPONENT = 400  # decimals beyond the range of float64 have no use, and 1e999999999 would fill memory
+
+
+def number(text: str) -> Fraction:
+    """A decimal exactly as written.
+
+    Raises InputError where it is beyond the range of float64.
+    """
+    mantissa, _, exponent = text.lower().partition("e")
+    try:
+        if exponent and abs(int(exponent)) > _MAX_EXPONENT:
+            value = float(text)
+            if value in (float("inf"), float("-inf")):
+                raise InputError(f"the constant {text} is beyond the range of float64")
+            return Fraction(value)
+        scale = Fraction(10) ** int(exponent) if exponent else Fraction(1)
+        return Fraction(mantissa.rstrip(".") or "0") * scale
+    except ValueError:
+        raise InputError(f"{text!r} is not a decimal number") from None
+
+
+def expand(term: Term) -> Polynomial:
+    """A term as a polynomial. Raises UnsupportedError for products of sums that grow beyond reason."""
+    done: list[Polynomial] = []
+    stack: list[tuple[Term, bool]] = [(term, False)]
+    while stack:
+        node, ready = stack.pop()
+        match node:
+            case Constant(text):
+                done.append({(): number(text)})
+            case Reference(slot):
+                done.append({(slot,): Fraction(1)})
+            case Negate(inner):
+                if ready:
+                    done.append(_scaled(done.pop(), Fraction(-1)))
+                else:
+                    stack += [(node, True), (inner, False)]
+            case Sum(terms) | Product(terms):
+                if ready:
+                    parts = _popped(done, len(terms))
+                    done.append(_sum(parts) if isinstance(node, Sum) else _product(parts))
+                else:
+                    stack.append((node, True))
+                    stack += [(inner, False) for inner in reversed(terms)]
+            case Difference(head, rest):
+                if ready:
+                    first, *others = _popped(done, 1 + len(rest))
+                    done.append(_sum([first, *(_scaled(other, Fraction(-1)) for other in others)]))
+                else:
+                    stack.append((node, True))
+                    stack += [(inner, False) for inner in reversed((head, *rest))]
+    return {monomial: weight for monomial, weight in done[0].items() if weight}
+
+
+def _popped(done: list[Polynomial], count: int) -> list[Polynomial]:
+    if not count:
+        return []
+    parts = done[-count:]
+    del done[-count:]
+    return parts
+
+
+def _scaled(polynomial: Polynomial, factor: Fraction) -> Polynomial:
+    return {monomial: weight * factor for monomial, weight in polynomial.items()}
+
+
+def _sum(parts: list[Polynomial]) -> Polynomial:
+    out: Polynomial = {}
+    for part in parts:
+        for monomial, weight in part.items():
+            out[monomial] = out.get(monomial, Fraction(0)) + weight
+    return out
+
+
+def _product(parts: list[Polynomial]) -> Polynomial:
+    out: Polynomial = {(): Fraction(1)}
+    for part in parts:
+        if len(out) * len(part) > _MAX_MONOMIALS:
+            raise UnsupportedError(f"a product of sums in the query expands to more than {_MAX_MONOMIALS} terms")
+        grown: Polynomial = {}
+        for left, a in out.items():
+            for right, b in part.items():
+                monomial = tuple(sorted(left + right))
+                grown[monomial] = grown.get(monomial, Fraction(0)) + a * b
+        out = grown
+    return out
+
+
+def canonical(compare: Compare) -> tuple[Polynomial, Relation, Fraction]:
+    """A comparison as (form, relation, constant): form relation constant, the form without a constant term.
+
+    Forms that differ by their sign alone become one, and a multiple of a single slot becomes the slot. The form is
+    empty where the comparison mentions no slot.
+    """
+    form = _sum([expand(compare.left), _scaled(expand(compare.right), Fraction(-1))])
+    constant = -form.pop((), Fraction(0))
+    form = {monomial: form[monomial] for monomial in sorted(form) if form[monomial]}
+    if not form:
+        return form, compare.relation, constant
+    leading = next(iter(form.values()))
+    factor = 1 / leading if len(form) == 1 and len(next(iter(form))) == 1 else Fraction(-1 if leading < 0 else 1)
+    relation = compare.relation.flipped if factor < 0 else compare.relation
+    return _scaled(form, factor), relation, constant * factor

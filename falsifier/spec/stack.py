@@ -1,0 +1,95 @@
+"""What is left of the disjuncts, stacked to targets: atoms over shared forms in padded columns.
+
+Axes: t target, k atom, i literal of some target.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.spec.atoms import Literals
+from falsifier.spec.boxes import MAX_CELLS, TooManyCellsError
+from falsifier.spec.margin import Rounding, reach
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Literals of t targets: literal i belongs to target `target[i]`."""
+
+    target: Ints
+    literals: Literals
+
+
+@dataclass(frozen=True)
+class Stacked:
+    """Columns `[t, k]` as `Targets` has them; `forms` `[r]` are the numbers of the forms that `form` points into."""
+
+    forms: Ints
+    form: Ints
+    sign: NDArray[Any]
+    bound: NDArray[Any]
+    strict: NDArray[np.bool_]
+    present: NDArray[np.bool_]
+
+
+def tightest(rows: Rows) -> Rows:
+    """Of literals of one target with the same form and sign only the tightest, sorted by target."""
+    literals = rows.literals
+    written = _written(literals)
+    order = np.lexsort((-written, literals.sign, literals.form, rows.target))
+    keys = np.stack([rows.target[order], literals.form[order], literals.sign[order]])
+    first = np.ones(len(order), np.bool_)
+    first[1:] = np.any(keys[:, 1:] != keys[:, :-1], axis=0)
+    kept = order[first]
+    return Rows(rows.target[kept], literals.take(kept))
+
+
+def contradictory(rows: Rows) -> Ints:
+    """Targets that ask a form to lie above what they ask it to lie below (rows as `tightest` leaves them)."""
+    literals = rows.literals
+    written = _written(literals)
+    pair = (rows.target[1:] == rows.target[:-1]) & (literals.form[1:] == literals.form[:-1])  # sign -1 comes before +1
+    return np.unique(rows.target[1:][pair & (written[1:] > -written[:-1])])
+
+
+def _written(literals: Literals) -> NDArray[np.float64]:
+    return np.where(literals.strict, np.nextafter(literals.bound, np.inf), literals.bound)
+
+
+def stack(rows: Rows, t: int, dtype: np.dtype[Any], rounding: Rounding, version_2: bool) -> Stacked:
+    """Rows sorted by target as padded columns; at least one column, padding where a target has fewer atoms.
+
+    Outputs are compared in float64 by the published checker of 1.0, in `dtype` by that of 2.0: only there rounding
+    matters. Raises TooManyCellsError.
+    """
+    literals = rows.literals
+    counts = np.bincount(rows.target, minlength=t)
+    k = max(1, int(counts.max(initial=0)))
+    if t * k > max(MAX_CELLS // 4, 4 * len(literals)):
+        raise TooManyCellsError
+    column = np.arange(len(literals)) - np.repeat(np.cumsum(counts) - counts, counts)
+    nearest = version_2 and rounding is Rounding.NEAREST
+    bound = reach(literals.bound, literals.strict, dtype, strict_in_dtype=version_2, nearest=nearest)
+    forms, number = np.unique(literals.form, return_inverse=True)
+
+    def padded(values: NDArray[Any], fill: Any, kind: Any) -> NDArray[Any]:
+        out = np.full((t, k), fill, kind)
+        out[rows.target, column] = values
+        return out
+
+    if not len(forms):
+        forms = np.zeros(1, np.int64)  # padding points at some form: slot 0, whose value does not matter
+    return Stacked(
+        forms,
+        padded(number, 0, np.int64),
+        padded(literals.sign, 1, dtype),
+        padded(bound, 0, dtype),
+        padded(literals.strict, False, np.bool_),
+        padded(np.ones(len(literals), np.bool_), False, np.bool_),
+    )
