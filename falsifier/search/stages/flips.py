@@ -101,7 +101,8 @@ class Flips:
         bound = xp.where(corner, lower, upper)
         mirrored = xp.clip(lower + (upper - parents), lower, upper)
         redrawn = lower + rng.uniform((lanes, f), parents) * (upper - lower)
-        shifted = parents + xp.where(corner, -1.0, 1.0)
+        one = xp.ones_like(parents)
+        shifted = parents + xp.where(corner, -one, one)
         way = rng.integers(0, 4, (lanes, 1), parents)
         moved = xp.where(way == 0, bound, xp.where(way == 1, mirrored, redrawn))
         integer: NDArray[np.bool_] = run.integer
