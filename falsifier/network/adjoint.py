@@ -48,5 +48,6 @@ def add_adjoint(build: Builder, seeds: Mapping[str, Value]) -> dict[str, Value]:
             known = gradients.get(name)
             if known is not None:
                 part = build.emit("Add", [known, part], part.stored, lead=part.lead)
-            gradients[name] = part
+            # a view keeps the sample shape of what it is a view of; gradients are elementwise with what is stored
+            gradients[name] = build.shaped(part, part.stored)
     return {name: gradients[name] for name in inputs if name in gradients}
