@@ -9,10 +9,11 @@ from falsifier.network.operators import PRIMITIVES
 from falsifier.network.program import WINDOW, Builder, Value
 
 _PLACING = frozenset(
-    "Add Cast Concat Expand Gather Identity Neg ReduceSum Reshape Slice Split Squeeze Sub Tile Transpose Unsqueeze".split()
+    "Add Cast Concat DequantizeLinear Expand Gather GatherElements GatherND Identity MaxPool Neg Pad".split()
+    + "ReduceSum Reshape ScatterElements Slice Split Squeeze Sub Tile Transpose Unsqueeze".split()
 )
-"""Primitives through which a gradient passes even where the tensor is of integers: they place or add elements, so that
-their adjoints never multiply an integer by a gradient."""
+"""Primitives through which a gradient passes even where the tensor is of integers: they place, scale or add elements, so
+that their adjoints never multiply an integer by a gradient."""
 
 
 def add_adjoint(build: Builder, seeds: Mapping[str, Value]) -> dict[str, Value]:
