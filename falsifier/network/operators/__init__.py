@@ -92,6 +92,10 @@ FILES: dict[str, tuple[str, str]] = {
     ),
     "scattering": ("", "GatherElements GatherND ScatterElements"),
     "resizing": ("Resize Upsample", "Resize"),
+    "quantization": (
+        "QuantizeLinear DequantizeLinear DynamicQuantizeLinear MatMulInteger QLinearMatMul ConvInteger QLinearConv",
+        "QuantizeLinear DequantizeLinear",
+    ),
     "ordering": ("ArgMax ArgMin TopK CumSum", "ArgMax ArgMin TopK CumSum"),
     "activations": ("Celu Gelu HardSigmoid HardSwish Mish PRelu Selu Shrink Swish ThresholdedRelu", "PRelu"),
     "arithmetic": ("Clip Max Mean Min Mod Pow Sum", "Clip Max Min Mod Pow"),
