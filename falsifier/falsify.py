@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from falsifier.arrays import Rng
 from falsifier.budget import Budget
-from falsifier.errors import UnsupportedError
+from falsifier.errors import InputError, UnsupportedError
 from falsifier.network import Network, load
 from falsifier.network.single import SingleSampleEngine
 from falsifier.problem import Problem
@@ -64,9 +64,14 @@ def falsify(
     nothing but the arguments. require: `exact` refuses witnesses that hold under the published rule alone.
     report: called with a preliminary result once there is one worth keeping should the run be cut short.
 
-    Raises InputError for files that cannot be used. What is not supported gives the verdict `unknown` with the reason.
+    Raises InputError for files and a device that cannot be used. What is not supported gives `unknown` with a reason.
     """
     budget = Budget.of_seconds(timeout, max_evaluations)
+    stages = stages_of(portfolio)
+    if require not in ("correct", "exact"):
+        raise InputError(f"require {require!r}: choose correct or exact")
+    if device not in ("auto", "cpu"):
+        _demand(device)
     seconds: dict[str, float] = {}
     draft = Result(Verdict.UNKNOWN, None, "", rng_seed=rng_seed, seconds=seconds)
     try:
@@ -82,7 +87,7 @@ def falsify(
                 f"{tree.origin}: declares {len(loaded)} networks: queries over several are not supported"
             )
         with _timed(seconds, "compile"):
-            problems = Problems(tree, loaded[0], budget, device)
+            problems = Problems(door.query, loaded[0], budget, device)
         if problems.spec.empty:
             return replace(
                 draft, verdict=Verdict.UNSAT, reason=StopReason.EMPTY_INPUT_SET, reason_text=problems.spec.reason
@@ -96,7 +101,7 @@ def falsify(
                 if done or problems.nearest is None:
                     return _only_point(draft, judge)
                 source = problems.nearest
-            found = search(source, budget, Rng(rng_seed), judge, stages_of(portfolio))
+            found = search(source, budget, Rng(rng_seed), judge, stages)
     except UnsupportedError as error:
         return replace(draft, reason=StopReason.UNSUPPORTED, reason_text=str(error))
     return _conclude(draft, found, problems, judge)
@@ -168,6 +173,16 @@ class Judge:
             cap = self._budget.max_evaluations
             self._budget.max_evaluations = allowance if cap is None else min(cap, allowance)
         return False
+
+
+def _demand(device: str) -> None:
+    """Raise InputError for a device that cannot be had, before an easy instance is answered without it."""
+    try:
+        from falsifier.network.torch_device import resolve_device
+
+        resolve_device(device)
+    except ImportError as error:
+        raise InputError(f"device {device!r} needs torch, which comes with the extra [torch]: {error}") from None
 
 
 def _read(query: Any) -> Query:

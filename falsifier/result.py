@@ -11,7 +11,7 @@ from falsifier.verdict import StopReason, Verdict
 
 if TYPE_CHECKING:
     from falsifier.query.tree import Query
-    from falsifier.witness.confirm import Witness
+    from falsifier.witness.outcome import Witness
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,23 @@ class ResultsFile:
 
     def write(self, text: str) -> None:
         """Replace the answer. Raises InputError where that fails."""
-        part = self._path.with_name(f"{self._path.name}.{os.getpid()}.part")
         try:
-            try:
-                part.write_text(text)
-                os.replace(part, self._path)
-            except PermissionError:
-                # a folder may be closed while the file in it is open
-                self._path.write_text(text)
+            self._write(Path(os.path.realpath(self._path)), text)
         except OSError as error:
-            part.unlink(missing_ok=True)
             raise InputError(f"{self._path}: the results cannot be written ({error.strerror})") from None
+
+    def _write(self, path: Path, text: str) -> None:
+        if path.exists() and not path.is_file():  # a pipe or a device is not replaced
+            path.write_text(text)
+            return
+        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        try:
+            part.write_text(text)
+        except PermissionError:  # a folder may be closed while the file in it is open
+            path.write_text(text)
+            return
+        try:
+            os.replace(part, path)
+        except OSError:
+            part.unlink()
+            raise

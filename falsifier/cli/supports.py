@@ -18,7 +18,7 @@ def _operators() -> Iterable[str]:
 
 
 _TOPICS: dict[str, Iterable[str] | Callable[[], Iterable[str]]] = {
-    "onnx-opset-versions": map(str, OPSETS),
+    "onnx-opset-versions": tuple(map(str, OPSETS)),
     "onnx-element-types": ELEMENT_TYPES.split(),
     "onnx-operators": _operators,
     "vnnlib-versions": ("1.0", "2.0"),

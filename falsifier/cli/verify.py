@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from argparse import Namespace
@@ -41,6 +42,9 @@ class _Verification:
         query = Path(options.query.strip(LINE_ENDS))
         self.instance = Instance(parse_networks(options.network), query, limit)
         self.options, self.results = options, results
+        for place in (options.assignments, options.json if options.json != "-" else None):
+            if place is not None:
+                _require_writable(Path(place))
         # the answer has to be out by the limit: what is kept to spare pays for writing it
         self.spare = min(1.0, limit / 10)
         self.end = started + limit
@@ -120,9 +124,20 @@ class _Verification:
             print(text, end="", flush=True)
             return
         try:
-            Path(self.options.json).write_text(text)
+            path = Path(self.options.json)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
         except OSError as error:
             raise InputError(f"{self.options.json}: cannot be written ({error.strerror})") from None
+
+
+def _require_writable(path: Path) -> None:
+    """Raise InputError, before time is spent on an answer, where a file or folder cannot be made at `path`."""
+    at = path.absolute()
+    while not at.exists():
+        at = at.parent
+    if not os.access(at, os.W_OK) or (at != path.absolute() and not at.is_dir()):
+        raise InputError(f"{path}: cannot be written, {at} is closed or no folder")
 
 
 def _sha256(path: Path) -> str | None:

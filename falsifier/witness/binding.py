@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.errors import InputError, UnsupportedError
+from falsifier.query.tree import Kind, Variable
 
 if TYPE_CHECKING:
     from falsifier.network.reference import Reference
-    from falsifier.query.tree import NetworkDeclaration, Query, Variable
+    from falsifier.query.tree import NetworkDeclaration, Query
 
 Model = TypeVar("Model")
 
@@ -70,6 +71,8 @@ def bind(query: Query, references: Sequence[Reference]) -> Binding:
             _match_v1(query, network, reference)
         else:
             _match_v2(query, network, reference)
+    if query.version[0] == 1 and not sum(variable.size for variable in query.networks[0].outputs):
+        query = _with_outputs(query, references[0].m)
     return Binding(query, tuple(references))
 
 
@@ -122,6 +125,12 @@ def cast(values: NDArray[Any], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
     return typed
 
 
+def _with_outputs(query: Query, m: int) -> Query:
+    """A 1.0 query about inputs alone need not declare the outputs: the same query with them."""
+    outputs = (Variable("Y", Kind.OUTPUT, _REAL, (m,)),)
+    return replace(query, networks=(replace(query.networks[0], outputs=outputs),))
+
+
 def _match_v1(query: Query, network: NetworkDeclaration, reference: Reference) -> None:
     """VNN-LIB 1.0 knows one input X and one output Y, flat."""
     if len(reference.inputs) != 1:
@@ -139,7 +148,6 @@ def _match_v1(query: Query, network: NetworkDeclaration, reference: Reference) -
         (network.outputs, reference.m, "outputs Y"),
     ):
         declared = sum(variable.size for variable in variables)
-        # a query about inputs alone need not declare the outputs
         if declared != size and not (what == "outputs Y" and declared == 0):
             raise InputError(f"{query.origin}: declares {declared} {what}, the network has {size}")
 

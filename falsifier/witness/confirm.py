@@ -33,9 +33,9 @@ class Door:
         self, query: Query, references: Sequence[Reference], require: WitnessClass = WitnessClass.CORRECT
     ) -> None:
         """Raises InputError where the query does not fit the networks, UnsupportedError for hidden variables."""
-        self.query = query
         self.require = require
         self.binding = bind(query, references)
+        self.query = self.binding.query
 
     def confirm(self, point: NDArray[Any]) -> Witness | Rejection:
         """Judge a flat point `[n]` over the inputs of all networks, moved into the bounds as written if that helps."""

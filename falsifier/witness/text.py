@@ -56,7 +56,7 @@ def write_witness(query: Query, witness: Witness) -> str:
 def decimals(values: NDArray[Any]) -> list[str]:
     """Each value as text that reads back to the same number.
 
-    What is not finite (an output may be) has no numeral: infinities become the largest value of the type, NaN becomes 0.
+    What is not finite has no numeral: infinite outputs become the largest value of the type, NaN becomes 0.
     """
     if values.dtype.kind != "f":
         return [str(int(value)) for value in values.ravel().tolist()]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import models
 import pytest
+from bad_input import BAD, spoil
 from scripts import SCRIPTS, STALE, environment, finish, run_instance, start
 
 from falsifier.query import read
@@ -106,54 +107,9 @@ def test_networks_as_a_python_literal(easy: Path) -> None:
     assert (outcome.status, outcome.word) == (0, "sat")
 
 
-def bad(name: str, folder: Path) -> tuple[str, str]:
-    """Files of one kind of bad input: the two arguments for them."""
-    net, prop = folder / "net.onnx", folder / "prop.vnnlib"
-    text = prop.read_text()
-    if name == "missing network":
-        net.unlink()
-    elif name == "missing query":
-        prop.unlink()
-    elif name == "truncated gzip":
-        prop.write_bytes(gzip.compress(prop.read_bytes())[:-12])
-    elif name == "truncated gzip network":
-        net.write_bytes(gzip.compress(net.read_bytes())[:-12])
-    elif name == "not VNN-LIB":
-        prop.write_text("this is a letter, not a property\n")
-    elif name == "bracket missing":
-        prop.write_text(text.rstrip().removesuffix(")"))
-    elif name == "not a protobuf":
-        net.write_bytes(b"\x00\xff not a model" * 10)
-    elif name == "wrong number of inputs":
-        prop.write_text(models.declare(2, 1) + models.box([0, 0], [1, 1]) + "(assert (>= Y_0 0.25))\n")
-    elif name == "unbounded input":
-        prop.write_text(models.declare(1, 1) + "(assert (>= X_0 0))\n(assert (>= Y_0 0.25))\n")
-    elif name == "unknown domain":
-        step = models.chain([("Mystery", [], {"domain": "com.example"})], [1, 1], [1, 1], domains=[("com.example", 1)])
-        models.save(step, net)
-    elif name == "two outputs":
-        models.save(models.two_outputs(), net)
-    return net.name, prop.name
-
-
-BAD = (
-    "missing network",
-    "missing query",
-    "truncated gzip",
-    "truncated gzip network",
-    "not VNN-LIB",
-    "bracket missing",
-    "not a protobuf",
-    "wrong number of inputs",
-    "unbounded input",
-    "unknown domain",
-    "two outputs",
-)
-
-
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_an_error_in_the_file(easy: Path, name: str) -> None:
-    outcome = run_instance(*bad(name, easy), "20", easy)
+    outcome = run_instance(*spoil(name, easy), "20", easy)
     assert (outcome.status, outcome.results) == (0, "error\n")
     assert "Traceback" not in outcome.stderr
     told = [line for line in outcome.stderr.splitlines() if not line.startswith("+")]

@@ -1,0 +1,78 @@
+"""The command's frame: names, versions, help, errors in one line, and what is imported when."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from command import falsifier
+
+import falsifier as package
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_name_and_version() -> None:
+    assert falsifier("--name").stdout == "falsifier\n"
+    assert falsifier("--version").stdout == f"{package.__version__}\n"
+
+
+def test_version_is_the_distribution_s() -> None:
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == package.__version__
+
+
+def imported(program: str) -> set[str]:
+    """Top-level modules that a program imports."""
+    code = f"{program}\nimport sys; print(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_names_need_no_numpy() -> None:
+    assert not imported("from falsifier.cli import main; main(['--version'])") & {"numpy", "argparse", "onnxruntime"}
+
+
+def test_the_package_imports_nothing_heavy() -> None:
+    assert not imported("import falsifier") & {"numpy", "onnx", "onnxruntime", "torch", "scipy"}
+
+
+def test_the_pipeline_imports_nothing_heavy() -> None:
+    heavy = {"onnx", "onnxruntime", "torch", "scipy", "vnnlib", "click", "rich", "array_api_compat"}
+    assert not imported("import falsifier.falsify") & heavy
+
+
+def test_public_names() -> None:
+    import falsifier.falsify as module_or_function
+    from falsifier.falsify import falsify
+
+    assert package.falsify is falsify
+    assert module_or_function is falsify  # type: ignore[comparison-overlap]
+    assert callable(package.falsify)
+    for name in dir(package):
+        assert getattr(package, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = package.nothing  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["prove"], ["verify"], ["supports"], ["supports", "--all"], ["verify", "--x"]]
+)
+def test_unusable_arguments(arguments: list[str]) -> None:
+    done = falsifier(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr
+    assert "Traceback" not in done.stderr
+    if arguments:
+        assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["verify", "supports", "check", "doctor"])
+def test_help(command: str) -> None:
+    done = falsifier(command, "--help")
+    assert done.returncode == 0
+    assert f"usage: falsifier {command}" in done.stdout
+    assert command in falsifier("--help").stdout

@@ -1,0 +1,47 @@
+"""The results file holds a whole answer at every moment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from falsifier.cli.results_file import ResultsFile
+from falsifier.errors import InputError
+
+
+def test_provisional_then_final(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    path.write_text("sat\n((X_0 0.0))\n")
+    results = ResultsFile(str(path))
+    assert path.read_text() == "unknown\n"
+    results.write("unsat\n")
+    assert path.read_text() == "unsat\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
+
+
+def test_replaces_rather_than_rewrites(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    results = ResultsFile(str(path))
+    with path.open() as reader:
+        results.write("timeout\n")
+        assert reader.read() == "unknown\n"  # who reads at this moment sees a whole answer
+
+
+@pytest.mark.parametrize("name", ["missing/out.txt", "file/out.txt", "folder"])
+def test_unwritable(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(InputError, match=name):
+        ResultsFile(str(tmp_path / name))
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_devices_and_links_stay(tmp_path: Path) -> None:
+    ResultsFile("/dev/null").write("unsat\n")
+    assert Path("/dev/null").is_char_device()
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    ResultsFile(str(tmp_path / "link")).write("unsat\n")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_text() == "unsat\n"

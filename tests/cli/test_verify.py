@@ -1,0 +1,230 @@
+"""`verify`: the standard's lines on stdout, everything else on stderr, exit status 0, 2 or 1."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import models
+import numpy as np
+import pytest
+from bad_input import BAD, spoil
+from command import ENVIRONMENT, falsifier
+
+from falsifier.query import read
+from falsifier.witness.tensors import read_tensors
+from falsifier.witness.text import read_witness
+
+NEVER = "(assert (<= Y_0 -0.5))\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A network y = x and the query y >= 0.25 on [0, 1]."""
+    models.save(models.identity(), tmp_path / "net.onnx")
+    (tmp_path / "prop.vnnlib").write_text(models.declare(1, 1) + models.box([0], [1]) + "(assert (>= Y_0 0.25))\n")
+    return tmp_path
+
+
+@pytest.fixture
+def folder_v2(tmp_path: Path) -> Path:
+    """The two-output network of the 2.0 format, with a scalar and types as declared."""
+    models.save(models.two_outputs(), tmp_path / "net.onnx")
+    (tmp_path / "prop.vnnlib").write_text(
+        "(vnnlib-version <2.0>)\n(declare-network N\n  (declare-input X float32 [1,1])\n"
+        "  (declare-output A float32 [1])\n  (declare-output B real [])\n)\n"
+        "(assert (>= X[0,0] 0.0))\n(assert (<= X[0,0] 1.0))\n(assert (>= A[0] -0.25))\n"
+        "(assert (<= B 0.1))\n(assert (> B 0.05))\n"
+    )
+    return tmp_path
+
+
+def test_sat_in_1_0(folder: Path) -> None:
+    done = falsifier("verify", "prop.vnnlib", "--network", "net.onnx", cwd=folder)
+    assert done.returncode == 0
+    first, rest = done.stdout.split("\n", 1)
+    assert first == "sat"
+    assert rest.startswith("((X_0 ")
+    assert read_witness(read(folder / "prop.vnnlib"), rest).inputs[0][0] >= 0.25
+    assert "sat (exact) after" in done.stderr
+    assert sorted(path.name for path in folder.iterdir()) == ["net.onnx", "prop.vnnlib"]
+
+
+@pytest.mark.parametrize("network", ["N=net.onnx", "net.onnx", "X=net.onnx"])
+def test_a_1_0_query_takes_any_name(folder: Path, network: str) -> None:
+    assert falsifier("verify", "prop.vnnlib", "--network", network, cwd=folder).stdout.startswith("sat\n")
+
+
+@pytest.mark.parametrize("network", ["N=net.onnx", "net.onnx"])
+def test_sat_in_2_0(folder_v2: Path, network: str) -> None:
+    done = falsifier("verify", "prop.vnnlib", "--network", network, "--timeout", "20.0", cwd=folder_v2)
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert [lines[i] for i in (0, 1, 3, 5)] == ["sat", "X float32 [1,1]", "A float32 [1]", "B real []"]
+    assert len(lines) == 7
+    x, a, b = (np.float32(lines[i]) for i in (2, 4, 6))
+    assert 0.1 < x <= 0.2
+    assert (a, b) == (-x, x / np.float32(2))
+
+
+@pytest.mark.parametrize("option", ["--serialise-assignments", "--assignments"])
+def test_serialised_assignments(folder_v2: Path, option: str) -> None:
+    done = falsifier("verify", "prop.vnnlib", "--network", "N=net.onnx", option, "out/dir", cwd=folder_v2)
+    assert sorted(path.name for path in (folder_v2 / "out/dir").iterdir()) == ["A.pb", "B.pb", "X.pb"]
+    query = read(folder_v2 / "prop.vnnlib")
+    from_tensors = read_tensors(query, folder_v2 / "out/dir")
+    from_text = read_witness(query, done.stdout)
+    assert from_tensors.inputs[0].astype(np.float64).tolist() == from_text.inputs[0].tolist()
+
+
+def test_unsat(folder: Path) -> None:
+    (folder / "prop.vnnlib").write_text(models.declare(1, 1) + models.box([0.6], [0.4]) + "(assert (>= Y_0 0))\n")
+    done = falsifier("verify", "prop.vnnlib", "--network", "net.onnx", cwd=folder)
+    assert (done.returncode, done.stdout) == (0, "unsat\n")
+    assert "empty" in done.stderr
+
+
+def never(folder: Path) -> None:
+    (folder / "prop.vnnlib").write_text(models.declare(1, 1) + models.box([0], [1]) + NEVER)
+
+
+def test_timed_out(folder: Path) -> None:
+    never(folder)
+    done = falsifier("verify", "prop.vnnlib", "--network", "net.onnx", "--timeout", "1.5", cwd=folder)
+    assert done.returncode == 0
+    assert done.stdout in ("timed-out\n", "unknown\n")
+
+
+def test_max_evaluations_ends_the_search(folder: Path) -> None:
+    never(folder)
+    done = falsifier(
+        "verify", "prop.vnnlib", "--network", "net.onnx", "--max-evaluations", "200", "--json", "-", cwd=folder
+    )
+    result = json.loads(done.stdout)
+    assert result["verdict"] == "unknown"
+    assert result["evaluations"] <= 200
+
+
+def test_json(folder: Path) -> None:
+    arguments = ["verify", "prop.vnnlib", "--network", "net.onnx", "--json", "result.json", "--rng-seed", "7"]
+    done = falsifier(*arguments, cwd=folder)
+    assert done.stdout.startswith("sat\n")
+    result = json.loads((folder / "result.json").read_text())
+    assert {name: result[name] for name in ("verdict", "class", "reason", "rng_seed")} == {
+        "verdict": "sat",
+        "class": "exact",
+        "reason": "confirmed",
+        "rng_seed": 7,
+    }
+    assert result["evaluations"] >= 1
+    assert result["stage"]
+    assert result["engine"]
+    assert len(result["margins"]) == 1
+    assert set(result["seconds"]) == {"read", "load", "compile", "search"}
+    assert set(result["sha256"]) == {"prop.vnnlib", "net.onnx"}
+    assert all(len(digest) == 64 for digest in result["sha256"].values())
+    assert result["witness"]["inputs"] == result["witness"]["outputs"]
+
+
+def test_same_seed_same_witness(folder: Path) -> None:
+    text = models.declare(1, 1) + models.box([0], [1]) + "(assert (>= Y_0 0.99))\n(assert (<= Y_0 0.9901))\n"
+    (folder / "prop.vnnlib").write_text(text)
+    arguments = ["verify", "prop.vnnlib", "--network", "net.onnx", "--max-evaluations", "100000", "--rng-seed", "3"]
+    answers = {falsifier(*arguments, cwd=folder).stdout for _ in range(2)}
+    assert len(answers) == 1
+    assert answers.pop().startswith("sat\n")
+
+
+EDGE = "(assert (>= Y_0 0.3))\n"
+
+
+def test_require_exact(folder: Path) -> None:
+    """Only float32(0.3), which lies 1.2e-8 outside the bound as written, meets the query."""
+    (folder / "prop.vnnlib").write_text(models.declare(1, 1) + models.box(["0.1"], ["0.3"]) + EDGE)
+    arguments = ["verify", "prop.vnnlib", "--network", "net.onnx", "--max-evaluations", "20000"]
+    lenient = falsifier(*arguments, cwd=folder)
+    assert lenient.stdout.startswith("sat\n((X_0 0.30000001192092896)\n")
+    assert "sat (correct) after" in lenient.stderr
+    strict = falsifier(*arguments, "--require", "exact", cwd=folder)
+    assert strict.stdout == "unknown\n"
+    assert "1.19e-08" in strict.stderr
+    assert "0.3000" not in strict.stderr
+
+
+def test_results_file_holds_the_competition_s_words(folder: Path) -> None:
+    never(folder)
+    falsifier("verify", "prop.vnnlib", "--network", "net.onnx", "--timeout", "0.01", "--results", "out.txt", cwd=folder)
+    assert (folder / "out.txt").read_text() in ("timeout\n", "unknown\n")
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input(folder: Path, name: str) -> None:
+    network, query = spoil(name, folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    done = falsifier("verify", query, "--network", network, "--json", "r.json", "--assignments", "d", cwd=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--network", "net.onnx", "--network", "N=net.onnx"],
+        ["--network", "net.onnx", "--timeout", "0"],
+        ["--network", "net.onnx", "--timeout", "soon"],
+        ["--network", "net.onnx", "--rng-seed", "-1"],
+        ["--network", "net.onnx", "--max-evaluations", "0"],
+        ["--network", "net.onnx", "--require", "sound"],
+        ["--network", "net.onnx", "--device", "tpu"],
+        ["--network", "net.onnx", "--results", "missing/out.txt"],
+        ["--network", "net.onnx", "--json", "net.onnx/out.json"],
+        ["--network", "net.onnx", "--assignments", "net.onnx/dir"],
+    ],
+)
+def test_bad_arguments(folder: Path, arguments: list[str]) -> None:
+    done = falsifier("verify", "prop.vnnlib", *arguments, cwd=folder)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("falsifier: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_wrong_names_in_2_0(folder_v2: Path) -> None:
+    done = falsifier("verify", "prop.vnnlib", "--network", "M=net.onnx", cwd=folder_v2)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "declares no network 'M', only N" in done.stderr
+
+
+def test_gzip_is_read_in_place(folder: Path) -> None:
+    for name in ("net.onnx", "prop.vnnlib"):
+        (folder / f"{name}.gz").write_bytes(gzip.compress((folder / name).read_bytes()))
+        (folder / name).unlink()
+    done = falsifier("verify", "prop.vnnlib.gz", "--network", "net.onnx.gz", cwd=folder)
+    assert done.stdout.startswith("sat\n")
+    assert sorted(path.name for path in folder.iterdir()) == ["net.onnx.gz", "prop.vnnlib.gz"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted(folder: Path, number: signal.Signals) -> None:
+    never(folder)
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "falsifier", "verify", "prop.vnnlib", "--network", "net.onnx"],
+        cwd=folder,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(1)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (128 + number, "unknown\n")
+    assert "interrupted" in err
+    assert "Traceback" not in err
