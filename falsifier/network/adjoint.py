@@ -8,12 +8,13 @@ from falsifier.errors import UnsupportedError
 from falsifier.network.operators import PRIMITIVES
 from falsifier.network.program import WINDOW, Builder, Value
 
-_PLACING = frozenset(
-    "Add Cast Concat DequantizeLinear Expand Gather GatherElements GatherND Identity MaxPool Neg Pad".split()
-    + "ReduceSum Reshape ScatterElements Slice Split Squeeze Sub Tile Transpose Unsqueeze".split()
-)
+_PLACING = {
+    "Add", "Cast", "Concat", "DequantizeLinear", "Expand", "Gather", "GatherElements", "GatherND",
+    "Identity", "MaxPool", "Neg", "Pad", "ReduceSum", "Reshape", "ScatterElements", "Slice",
+    "Split", "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze",
+}  # fmt: skip
 """Primitives through which a gradient passes even where the tensor is of integers: they place, scale or add elements, so
-that their adjoints never multiply an integer by a gradient."""
+that their adjoints never multiply integers by it."""
 
 
 def add_adjoint(build: Builder, seeds: Mapping[str, Value]) -> dict[str, Value]:
