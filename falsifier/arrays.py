@@ -21,7 +21,7 @@ _MIX = 0x9E3779B97F4A7C15  # the odd constant of Fibonacci hashing: 2^64 over th
 
 
 def namespace(x: Array) -> Any:
-    """The array namespace of `x`: numpy itself (it follows the standard, and the wrapper costs 0.2 s to import), or torch's."""
+    """The array namespace of `x`: numpy itself (it follows the standard, and a wrapper costs 0.2 s), or torch's."""
     if isinstance(x, np.ndarray):
         return np
     from array_api_compat import array_namespace
@@ -40,7 +40,7 @@ def _torch() -> Any:
     return torch
 
 
-# --- between host and device ---------------------------------------------------------------------------------------------
+# --- between host and device ---
 
 
 def to_host(x: Array) -> NDArray[Any]:
@@ -70,12 +70,12 @@ def as_dtype_of(x: Array, like: Array) -> Array:
 
 def numpy_dtype(x: Array) -> np.dtype[Any]:
     """The element type of `x` as numpy names it."""
-    if is_numpy(x):
-        return np.dtype(x.dtype)
-    return np.dtype(str(x.dtype).removeprefix("torch."))
+    name: Any = x.dtype if is_numpy(x) else str(x.dtype).removeprefix("torch.")
+    kind: np.dtype[Any] = np.dtype(name)
+    return kind
 
 
-# --- selecting and placing -----------------------------------------------------------------------------------------------
+# --- selecting and placing ---
 
 
 def take_rows(x: Array, index: Array) -> Array:
@@ -156,7 +156,7 @@ def arange(stop: int, like: Array) -> Array:
     return np.arange(stop) if is_numpy(like) else _torch().arange(stop, device=like.device)
 
 
-# --- bits ----------------------------------------------------------------------------------------------------------------
+# --- bits ---
 
 
 def bits(x: Array) -> Array:
@@ -168,7 +168,7 @@ def bits(x: Array) -> Array:
 
 
 def ordinal(x: Array) -> Array:
-    """Integers that count the representable values: x < y iff ordinal(x) < ordinal(y); both zeros are 0. NaN has no meaning."""
+    """Integers that count representable values: x < y iff ordinal(x) < ordinal(y); both zeros are 0. Not for NaN."""
     xp = namespace(x)
     raw = bits(x)
     lowest = xp.iinfo(raw.dtype).min
@@ -183,12 +183,12 @@ def from_ordinal(count: Array, like: Array) -> Array:
 
 
 def step(x: Array, steps: Array | int) -> Array:
-    """`x` moved by a number of representable values (integers, broadcast); stops at the largest finite value, keeps NaN."""
+    """`x` moved by a number of representable values (broadcast), at most to the largest finite one; NaN stays."""
     xp = namespace(x)
     count = ordinal(x)
     if isinstance(steps, int):
         steps = xp.full_like(count, steps)
-    # adding could wrap around for values near the end of the range: the largest finite value is far below the integers' end
+    # stopping short of the largest finite value's ordinal keeps the sum from wrapping around
     end = ordinal(xp.full_like(x, float(np.finfo(numpy_dtype(x)).max)))
     room_up, room_down = end - count, -end - count
     moved = count + xp.minimum(
@@ -220,14 +220,14 @@ def _scrambled(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that memory ran out: numpy's, torch's (a RuntimeError by class) or onnxruntime's (by text)."""
+    """Whether an exception says that memory ran out: numpy's, torch's (by its class) or onnxruntime's (by its text)."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     text = str(error).lower()
     return "bad allocation" in text or "failed to allocate memory" in text or "out of memory" in text
 
 
-# --- random draws --------------------------------------------------------------------------------------------------------
+# --- random draws ---
 
 
 class Rng:

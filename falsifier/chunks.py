@@ -26,7 +26,7 @@ class Column:
 
 @dataclass
 class Chunks:
-    """Runs batches of one problem. `like`: an array of the engine's kind; `lanes`: how many fit in memory, per kind of run."""
+    """Runs batches of one problem. `like`: an array of the engine's kind; `lanes`: how many fit in memory, by kind."""
 
     like: Array
     budget: Budget | None

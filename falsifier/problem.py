@@ -49,7 +49,7 @@ _INNER = 64  # inner values per input and output that a network is taken to hold
 
 @dataclass(frozen=True)
 class Evaluation:
-    """outputs `[b, m]`; slack `[b, k]` (+infinity for padding, -infinity for NaN); margin `[b]`, >= 0 iff the target is satisfied."""
+    """outputs `[b, m]`; slack `[b, k]`, +infinity for padding, -infinity for NaN; margin `[b]`, >= 0 iff satisfied."""
 
     outputs: Array
     slack: Array
@@ -89,7 +89,8 @@ class Problem:
         self.integer = self.domain.integer
         self._outputs, self._slacks = Column(math.nan, spec.m), Column(-math.inf, self.k)
         self._padded = not bool(np.all(spec.targets.present))
-        # all forms for every lane, or each lane's own: a matrix product moves about 16 numbers in the time one gathered row entry takes
+        # All forms for every lane, or gathered rows of each lane's own: a matrix product does about 16 multiplications
+        # in the time that gathering one number takes.
         self._all_forms = self.t == 1 or spec.targets.forms.r <= 16 * spec.targets.k
         self._chunks = Chunks(self.like, budget, self._by_memory)
 
@@ -108,20 +109,20 @@ class Problem:
         columns = {name: self._moved(getattr(targets, name)) for name in names}
         return Targets(forms=type(forms)(**moved), **columns)
 
-    # --- what a lane is ------------------------------------------------------------------------------------------------
+    # --- what a lane is ---
 
     def box(self, target: Array) -> tuple[Array, Array]:
-        """Lower and upper bounds of lanes: `[b]` to `[b, f]` twice (read-only views where all targets share one box)."""
+        """Lower and upper bounds of lanes: `[b]` to `[b, f]` twice (read-only views of a shared box)."""
         shape = (target.shape[0], self.f)
         if self.shared_box:
-            return self.xp.broadcast_to(self.targets.lower, shape), self.xp.broadcast_to(self.targets.upper, shape)
+            return tuple(self.xp.broadcast_to(side, shape) for side in (self.targets.lower, self.targets.upper))
         return self.targets.lower[target], self.targets.upper[target]
 
     def embed(self, points: Array) -> Array:
         """Points `[b, f]` as full inputs `[b, n]`: what the networks see, and what a witness would hold."""
         return self.domain.embed(points)
 
-    # --- values --------------------------------------------------------------------------------------------------------
+    # --- values ---
 
     def evaluate(self, points: Array, target: Array) -> Evaluation:
         """Outputs, slacks and margin of points `[b, f]`, each for its own target `[b]`. Costs b evaluations."""
@@ -201,7 +202,7 @@ class Problem:
         lower, upper = (side if self.shared_box else side[part] for side in (self.targets.lower, self.targets.upper))
         return self.xp.all((points[:, None, :] >= lower) & (points[:, None, :] <= upper), axis=2)
 
-    # --- gradients -----------------------------------------------------------------------------------------------------
+    # --- gradients ---
 
     def ascend(
         self,

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.query.tree import Compare, Constant, Reference, Relation, Table
+from falsifier.query.tree import RELATIONS, Compare, Constant, Reference, Relation, Table
 from falsifier.spec.polynomial import Monomial, Polynomial, canonical, number
 
-_UPPER = (Relation.LE.code, Relation.LT.code)
-_STRICT = (Relation.LT.code, Relation.GT.code)
+_UPPER = (Relation.LE, Relation.LT)
+_STRICT = (Relation.LT, Relation.GT)
+_IS_UPPER = np.array([relation in _UPPER for relation in RELATIONS])  # by code
+_IS_STRICT = np.array([relation in _STRICT for relation in RELATIONS])
 _EQ, _NE = Relation.EQ.code, Relation.NE.code
 
 
@@ -82,10 +85,10 @@ class AtomTable:
         if relation is Relation.EQ or relation is Relation.NE:
             strict = relation is Relation.NE
             return [self._literal(form, 1, bound, strict), self._literal(form, -1, -bound, strict)]
-        strict = relation.code in _STRICT
+        strict = relation in _STRICT
         return [
             self._literal(form, -1, -bound, strict)
-            if relation.code in _UPPER
+            if relation in _UPPER
             else self._literal(form, 1, bound, strict)
         ]
 
@@ -138,32 +141,38 @@ class AtomTable:
 
         Atoms that mention no slot (X_0 <= X_0) are decided here: a true one is left out, a clause with a false one too.
         """
-        clause = np.repeat(np.arange(len(table.clauses) - 1), np.diff(table.clauses))
-        equal = table.relation == _EQ
-        copies = np.where(equal, 2, 1)
-        second = np.zeros(int(copies.sum()), np.bool_)
-        second[np.cumsum(copies)[equal] - 1] = True
-        atom = np.repeat(np.arange(len(table)), copies)
-        left, right, relation, clause = table.left[atom], table.right[atom], table.relation[atom], clause[atom]
-        upper = np.isin(relation, _UPPER) | second
-        strict = np.isin(relation, _STRICT)
-        value = table.value[atom]
+        clauses = len(table.clauses) - 1
+        left, right, relation, value = table.left, table.right, table.relation, table.value
+        lengths = np.diff(table.clauses)
+        second = np.zeros(len(table), np.bool_)
+        equal = relation == _EQ
+        if equal.any():  # each `==` twice, the second time as an upper bound
+            copies = np.where(equal, 2, 1)
+            atom = np.repeat(np.arange(len(table)), copies)
+            second = np.zeros(len(atom), np.bool_)
+            second[np.cumsum(copies)[equal] - 1] = True
+            left, right, relation, value = left[atom], right[atom], relation[atom], value[atom]
+            lengths = np.bincount(np.repeat(np.arange(clauses), lengths)[atom], minlength=clauses)
+        upper, strict = _IS_UPPER[relation] | second, _IS_STRICT[relation]
+        form, sign, bound = left, np.where(upper, np.int8(-1), np.int8(1)), np.where(upper, -value, value)
         pair = right >= 0
-        swapped = pair & (right < left)
-        low, high = np.minimum(left, right), np.maximum(left, right)
-        form = np.where(pair, self.slots + low * self.slots + high, left)
-        sign = np.where(upper, -1, 1)
-        bound = np.where(pair, 0.0, np.where(upper, -value, value))
-        sign = np.where(swapped, -sign, sign).astype(np.int8)
-        same = pair & (left == right)
-        keep = ~same & ~np.isin(clause, clause[same & strict])
+        alive = np.ones(clauses, np.bool_)
+        keep: NDArray[Any] | slice = slice(None)
+        if pair.any():
+            low, high = np.minimum(left, right), np.maximum(left, right)
+            form = np.where(pair, self.slots + low * self.slots + high, left)
+            bound = np.where(pair, 0.0, bound)
+            sign = np.where(pair & (right < left), -sign, sign)
+            same = pair & (left == right)
+            if same.any():
+                clause = np.repeat(np.arange(clauses), lengths)
+                alive[clause[same & strict]] = False
+                keep = ~same & alive[clause]
+                lengths = np.bincount(clause[keep], minlength=clauses)
         self._flush()
         self._parts.append(Literals(form[keep], sign[keep], bound[keep], strict[keep]))
         first = self._count
-        self._count += int(keep.sum())
-        lengths = np.bincount(clause[keep], minlength=len(table.clauses) - 1)
-        alive = np.ones(len(lengths), np.bool_)
-        alive[clause[same & strict]] = False
+        self._count += len(self._parts[-1])
         return np.arange(first, self._count), lengths[alive]
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from falsifier.errors import InputError
 from falsifier.spec.atoms import Literals
 from falsifier.spec.layout import HALF, INTEGER, Layout
-from falsifier.spec.margin import Rounding, reach
+from falsifier.spec.margin import Rounding, beyond, reach
 
 Ints = NDArray[np.int64]
 MAX_CELLS = 100_000_000  # of a [t, f] array; beyond it boxes become atoms of one target
@@ -28,7 +28,7 @@ class TooManyCellsError(Exception):
 
 @dataclass(frozen=True)
 class BoxLiterals:
-    """Bounds on single inputs: literal i says sign * x[position] >= bound (or >), in disjunct `clause[i]`, -1 for all."""
+    """Bounds on single inputs: literal i is sign * x[position] >= bound (or >) in disjunct `clause[i]`, -1 for all."""
 
     position: Ints
     clause: Ints
@@ -51,7 +51,7 @@ class Boxes:
 
 @dataclass(frozen=True)
 class _Floors:
-    """Floors as written (float64), inward and nearest (network's type): shared `[3][2, n]`, own `[3][t, 2, c]` at columns."""
+    """Floors as written (float64), inward and nearest (in dtype): shared `[3][2, n]`, own `[3][t, 2, c]` at columns."""
 
     shared: tuple[NDArray[Any], ...]
     columns: Ints
@@ -69,13 +69,14 @@ def boxes(
     written, inward, nearest = floors.shared
     own_written, own_inward, own_nearest = floors.own
     columns = floors.columns
-    others = np.setdiff1d(np.arange(where.n), columns)
-    alive = np.full(t, bool(np.all(_fits(written[:, others]))))
+    shared_only = np.ones(where.n, np.bool_)
+    shared_only[columns] = False
+    alive = np.full(t, bool(np.all(_fits(written)[shared_only])))
     alive &= np.all(_fits(own_written), axis=1)
     _check_bounded(floors, alive, where, follows)
     integer = where.coarse == INTEGER
     if integer.any():  # a range without an integer in it is empty
-        alive &= bool(np.all(_fits(inward[:, integer & ~np.isin(np.arange(where.n), columns)])))
+        alive &= bool(np.all(_fits(inward)[integer & shared_only]))
         alive &= np.all(_fits(own_inward) | ~integer[columns], axis=1)
     lower, upper, exact_shared = _sides(written, inward, nearest, integer, rounding)
     if not len(columns):
@@ -90,7 +91,7 @@ def boxes(
     )
     lower, upper = np.repeat(lower[None, :], count, axis=0), np.repeat(upper[None, :], count, axis=0)
     lower[:, columns], upper[:, columns] = own_lower, own_upper
-    exact = np.all(exact_shared[others] | follows[others]) & np.all(exact_own | follows[columns], axis=1)
+    exact = np.all((exact_shared | follows)[shared_only]) & np.all(exact_own | follows[columns], axis=1)
     return Boxes(alive, lower, upper, exact)
 
 
@@ -98,7 +99,9 @@ def _floors(bounds: BoxLiterals, t: int, where: Layout, dtype: np.dtype[Any]) ->
     side = np.where(bounds.literals.sign > 0, 0, 1)
     values = _in_types(bounds.literals, where.coarse[bounds.position], dtype, where.query.version[0] >= 2)
     everywhere = bounds.clause < 0
-    columns = np.unique(bounds.position[~everywhere])
+    has_own = np.zeros(where.n, np.bool_)
+    has_own[bounds.position[~everywhere]] = True
+    columns = np.flatnonzero(has_own)
     if t * len(columns) > MAX_CELLS // 4:
         raise TooManyCellsError
     own_at = (bounds.clause[~everywhere] * 2 + side[~everywhere]) * len(columns)
@@ -119,7 +122,7 @@ def _in_types(
     literals: Literals, coarse: NDArray[np.int8], dtype: np.dtype[Any], version_2: bool
 ) -> tuple[NDArray[Any], ...]:
     """Each bound as written (strictness folded in, float64), inward and nearest (in `dtype`)."""
-    written = np.where(literals.strict, np.nextafter(literals.bound, np.inf), literals.bound)
+    written = beyond(literals.bound, literals.strict)
 
     def rounded(kind: np.dtype[Any], nearest: bool) -> NDArray[Any]:
         return reach(literals.bound, literals.strict, kind, strict_in_dtype=version_2, nearest=nearest).astype(dtype)

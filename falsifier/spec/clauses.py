@@ -157,7 +157,8 @@ def segments(starts: Ints, lengths: Ints) -> Ints:
     """The indices start, start + 1, .. of every segment, one segment after the other."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+    index: Ints = np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+    return index
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 1. Conjuncts are counted, then brought to disjunctive normal form, or kept as one min/max tree where that would explode.
 2. Equalities between inputs that every disjunct shares eliminate inputs (`elimination.py`).
-3. Bounds on single inputs become a box per disjunct (`boxes.py`); empty ones are dropped, pinned inputs become constants.
+3. Bounds on single inputs become a box per disjunct (`boxes.py`); empty ones are dropped, pinned inputs are constants.
 4. What is left of each disjunct becomes atoms over shared forms (`stack.py`, `forms.py`).
 
 Constants are their nearest float64; two that round to the same float64 count as equal.
@@ -77,8 +77,8 @@ def compile_query(
     context = _Context(layout(query, types), np.dtype(dtype), rounding)
     parts = conjuncts(query.assertions)
     sizes = [size(part) for part in parts]
-    whole = product_size(sizes)
-    if max(whole.literals, whole.clauses) <= sum(s.literals for s in sizes) + growth:
+    product = product_size(s for s in sizes if s.clauses != 1)  # what all disjuncts share is not multiplied
+    if max(product.literals, product.clauses) <= sum(s.literals for s in sizes) + growth:
         atoms = AtomTable(query.slots)
         try:
             return _compile(context, atoms, normal_form(parts, atoms), None)

@@ -20,7 +20,7 @@ from falsifier.arrays import Array, is_numpy, namespace
 
 @dataclass(frozen=True)
 class Tie:
-    """x[tied] = scale * point[source] + shift; no source occurs twice, so gradients add without collisions. All `[e]`."""
+    """x[tied] = scale * point[source] + shift, all `[e]`; no source occurs twice: gradients add without collisions."""
 
     tied: Array
     source: Array

@@ -1,4 +1,4 @@
-"""Which inputs are free: equalities between inputs are found and used up, and the domain is built from what boxes leave."""
+"""Which inputs are free: equalities between inputs are found and used up, the domain is built from what boxes leave."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Elimination:
     @property
     def follows(self) -> NDArray[np.bool_]:
         """`[n]`: inputs that others determine."""
-        out = self.root != np.arange(len(self.root))
+        out: NDArray[np.bool_] = self.root != np.arange(len(self.root))
         out[list(self.eliminated)] = True
         return out
 

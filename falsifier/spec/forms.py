@@ -50,18 +50,19 @@ def build_forms(used: NDArray[np.int64], atoms: AtomTable, where: Layout, dtype:
     rows.append(np.array([e[0] for e in linear], np.int64))
     slots.append(np.array([e[1] for e in linear], np.int64))
     weights.append(np.array([e[2] for e in linear]))
-    row, slot, weight = np.concatenate(rows), np.concatenate(slots), np.concatenate(weights)
-    of_input = where.kinds[slot] == 0
+    entry_row, entry_slot, entry_weight = np.concatenate(rows), np.concatenate(slots), np.concatenate(weights)
+    of_input = where.kinds[entry_slot] == 0
     outputs = np.zeros((r, where.m), dtype)
-    outputs[row[~of_input], where.y_of[slot[~of_input]]] = weight[~of_input]
+    outputs[entry_row[~of_input], where.y_of[entry_slot[~of_input]]] = entry_weight[~of_input]
     in_products = np.array(
         sorted({x for _, monomial, _ in products for x in monomial if where.kinds[x] == 0}), np.int64
     )
-    columns = np.unique(np.concatenate([where.x_of[slot[of_input]], where.x_of[in_products]]))
+    columns = np.unique(np.concatenate([where.x_of[entry_slot[of_input]], where.x_of[in_products]]))
     inputs = None
     if of_input.any():
         inputs = np.zeros((r, len(columns)), dtype)
-        inputs[row[of_input], np.searchsorted(columns, where.x_of[slot[of_input]])] = weight[of_input]
+        column = np.searchsorted(columns, where.x_of[entry_slot[of_input]])
+        inputs[entry_row[of_input], column] = entry_weight[of_input]
     if not products:
         return Forms(outputs, columns, inputs)
     distinct = {monomial: q for q, monomial in enumerate(sorted({monomial for _, monomial, _ in products}))}
@@ -72,6 +73,6 @@ def build_forms(used: NDArray[np.int64], atoms: AtomTable, where: Layout, dtype:
             is_input = where.kinds[x] == 0
             monomials[q, j] = np.searchsorted(columns, where.x_of[x]) if is_input else len(columns) + where.y_of[x]
     coefficients = np.zeros((r, len(distinct)), dtype)
-    for row_, monomial, value in products:
-        coefficients[row_, distinct[monomial]] = value
+    for row, monomial, value in products:
+        coefficients[row, distinct[monomial]] = value
     return Forms(outputs, columns, inputs, monomials, coefficients)

@@ -31,34 +31,36 @@ class Rounding(Enum):
     NEAREST = "nearest"  # to the nearest representable value, as the published rule of the query's version does
 
 
+def beyond(bound: NDArray[np.float64], strict: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Bounds as floors that may be met: where `strict`, the next float64 above."""
+    return np.where(strict, np.nextafter(bound, np.inf), bound) if strict.any() else bound
+
+
 def round_up(x: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[Any]:
     """The smallest value of `dtype` that is >= x."""
+    if dtype == x.dtype:
+        return x
     with np.errstate(over="ignore"):  # beyond the largest finite value infinity is the right answer
         y = x.astype(dtype)
-        return np.where(y.astype(np.float64) < x, np.nextafter(y, np.array(np.inf, dtype)), y)
+    low = np.flatnonzero(y < x)
+    y[low] = np.nextafter(y[low], np.array(np.inf, dtype))
+    return y
 
 
 def reach(
-    bound: NDArray[np.float64],
-    strict: NDArray[np.bool_],
-    dtype: np.dtype[Any],
-    *,
-    strict_in_dtype: bool,
-    nearest: bool,
+    bound: NDArray[np.float64], strict: NDArray[np.bool_], dtype: np.dtype[Any], *, strict_in_dtype: bool, nearest: bool
 ) -> NDArray[Any]:
     """The smallest value of `dtype` that counts as satisfying `value >= bound` (`value > bound` where `strict`).
 
     `nearest` compares with the bound rounded to `dtype` instead of the bound itself. `strict_in_dtype` is for queries
     that a published checker evaluates in `dtype`: there a strict atom must also exceed the rounded bound.
     """
-    infinity = np.array(np.inf, dtype)
     with np.errstate(over="ignore"):
-        rounded = bound.astype(dtype)
-        beyond = np.nextafter(rounded, infinity)
-    inward = round_up(np.where(strict, np.nextafter(bound, np.inf), bound), dtype)
-    if nearest:
-        return np.where(strict, beyond, rounded) if strict_in_dtype else rounded
-    return np.where(strict, np.maximum(inward, beyond), inward) if strict_in_dtype else inward
+        reached = bound.astype(dtype) if nearest else round_up(beyond(bound, strict), dtype)
+        if strict_in_dtype and strict.any():
+            above = np.nextafter(bound.astype(dtype), np.array(np.inf, dtype))
+            reached = np.where(strict, above if nearest else np.maximum(reached, above), reached)
+    return reached
 
 
 def form_values(forms: Forms, x: Array, y: Array) -> Array:
@@ -86,7 +88,7 @@ def lane_form_values(forms: Forms, form: Array, x: Array, y: Array) -> Array:
 
 
 def input_values(forms: Forms, form: Array, x: Array) -> Array:
-    """The part of linear forms that inputs alone make: `form` `[b, k]` or `[1, k]`, full inputs `[b, n]`, to `[b, k]`."""
+    """The inputs' part of linear forms: `form` `[b, k]` or `[1, k]`, full inputs `[b, n]`, to `[b, k]`."""
     used, rows = x[:, forms.columns], forms.inputs
     if form.shape[0] == 1:
         return used @ rows[form[0]].T

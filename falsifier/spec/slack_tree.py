@@ -25,7 +25,7 @@ from falsifier.spec.layout import Layout
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes of one height, kind and width: children `[g, w]` are positions among the values, padded with repetitions."""
+    """Nodes of one height, kind and width; children `[g, w]` are positions among the values, padded by repetition."""
 
     children: Array
     minimum: bool
@@ -121,7 +121,7 @@ class TreeBuilder:
         return node
 
     def build(self, numbers: NDArray[np.int64], conjuncts: NDArray[np.int64]) -> SlackTree:
-        """The tree over the atoms that are the literals of the given numbers; `conjuncts` are atoms that are roots of their own."""
+        """The tree over the literals of the given numbers; those of `conjuncts` are roots of their own."""
         place = {number: i for i, number in enumerate(numbers.tolist())}
         grouped: dict[tuple[int, bool, int], list[_Node]] = {}
         for node in self._nodes:  # widths of one power of two share a group: padding at most doubles it
@@ -198,7 +198,10 @@ def _children(nodes: list[_Node], place: dict[int, int]) -> NDArray[np.int64]:
     widths = np.array([len(node.children) for node in nodes], np.int64)
     flat = np.array([_position(child, place) for node in nodes for child in node.children], np.int64)
     starts = np.cumsum(widths) - widths
-    return flat[starts[:, None] + np.minimum(np.arange(int(widths.max()))[None, :], widths[:, None] - 1)]
+    padded: NDArray[np.int64] = flat[
+        starts[:, None] + np.minimum(np.arange(widths.max())[None, :], widths[:, None] - 1)
+    ]
+    return padded
 
 
 def _position(ref: _Ref, place: dict[int, int]) -> int:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from falsifier.spec.atoms import Literals
 from falsifier.spec.boxes import MAX_CELLS, TooManyCellsError
-from falsifier.spec.margin import Rounding, reach
+from falsifier.spec.margin import Rounding, beyond, reach
 
 Ints = NDArray[np.int64]
 
@@ -41,7 +41,7 @@ class Stacked:
 def tightest(rows: Rows) -> Rows:
     """Of literals of one target with the same form and sign only the tightest, sorted by target."""
     literals = rows.literals
-    written = _written(literals)
+    written = beyond(literals.bound, literals.strict)
     order = np.lexsort((-written, literals.sign, literals.form, rows.target))
     keys = np.stack([rows.target[order], literals.form[order], literals.sign[order]])
     first = np.ones(len(order), np.bool_)
@@ -53,13 +53,9 @@ def tightest(rows: Rows) -> Rows:
 def contradictory(rows: Rows) -> Ints:
     """Targets that ask a form to lie above what they ask it to lie below (rows as `tightest` leaves them)."""
     literals = rows.literals
-    written = _written(literals)
+    written = beyond(literals.bound, literals.strict)
     pair = (rows.target[1:] == rows.target[:-1]) & (literals.form[1:] == literals.form[:-1])  # sign -1 comes before +1
     return np.unique(rows.target[1:][pair & (written[1:] > -written[:-1])])
-
-
-def _written(literals: Literals) -> NDArray[np.float64]:
-    return np.where(literals.strict, np.nextafter(literals.bound, np.inf), literals.bound)
 
 
 def stack(rows: Rows, t: int, dtype: np.dtype[Any], rounding: Rounding, version_2: bool) -> Stacked:

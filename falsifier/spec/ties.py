@@ -20,7 +20,7 @@ _CONTRADICTION = Fraction(1, 10**9)  # constants are nearest float64 values: the
 
 @dataclass
 class Ties:
-    """Which of the n inputs follow which. `coarse` `[n]` is larger for inputs whose type holds fewer values (2 integer, 1 half)."""
+    """Which of the n inputs follow which. coarse `[n]`: larger for types that hold fewer values (2 integer, 1 half)."""
 
     coarse: NDArray[np.int8]
     contradiction: bool = False
