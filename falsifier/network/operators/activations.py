@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from falsifier.network.operators import Gradients, Node, PrimitiveRule
-from falsifier.network.operators.elementwise import clip, compare, elementwise, where
+from falsifier.network.operators.elementwise import clip, compare, elementwise, sole_gradient, where
 from falsifier.network.program import Builder, Operand, Primitive, Value
 
 
@@ -110,8 +110,7 @@ def lower_prelu(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequ
 
 
 def prelu_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = sole_gradient(build, gradients)
     x = build.program.values[primitive.inputs[0]]
     slope = build.program.constants[primitive.inputs[1]]
     factor = where(build, compare(build, "Less", x, 0.0), slope, 1.0, x.dtype)

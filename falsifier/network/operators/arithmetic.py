@@ -20,6 +20,7 @@ from falsifier.network.operators.elementwise import (
     operand_named,
     present,
     smallest_divisor,
+    sole_gradient,
     where,
 )
 from falsifier.network.program import Builder, Operand, Primitive, Value
@@ -92,8 +93,7 @@ def lower_mod(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequen
 
 def extremum_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
     """To the operand that won; to the first Value where both are equal, so that a clipped one can move back."""
-    (g,) = gradients
-    assert g is not None
+    g = sole_gradient(build, gradients)
     a, b = primitive.inputs
     first, second = (a, b) if a in build.program.values else (b, a)
     order = "GreaterOrEqual" if primitive.op == "Max" else "LessOrEqual"
@@ -106,8 +106,7 @@ def extremum_adjoint(build: Builder, primitive: Primitive, gradients: Gradients)
 
 def clip_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
     """To operands that the bounds left as they are."""
-    (g,) = gradients
-    assert g is not None
+    g = sole_gradient(build, gradients)
     x = build.program.values[primitive.inputs[0]]
     y = build.program.values[primitive.outputs[0]]
     inside = compare(build, "Equal", x, y)
@@ -116,14 +115,13 @@ def clip_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> 
 
 def pow_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
     """e * x^(e - 1) to the base, y * log x to the exponent; finite at x = 0."""
-    (g,) = gradients
-    assert g is not None
+    g = sole_gradient(build, gradients)
     x, e = (operand_named(build, name) for name in primitive.inputs)
     to_base = to_exponent = None
     if isinstance(x, Value):
         slope = elementwise(build, "Mul", _power_below(build, x, e), e)
         to_base = gradient_to(build, primitive.inputs[0], elementwise(build, "Mul", g, slope))
-    if isinstance(e, Value):
+    if isinstance(e, Value) and np.issubdtype(x.dtype, np.floating):
         y = build.program.values[primitive.outputs[0]]
         least = smallest_divisor(x.dtype)
         log: Tensor
@@ -150,8 +148,7 @@ def _power_below(build: Builder, x: Value, e: Tensor) -> Value:
 
 def mod_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
     """a - b * trunc(a / b): 1 to a, -trunc(a / b) to b."""
-    (g,) = gradients
-    assert g is not None
+    g = sole_gradient(build, gradients)
     a, b = (operand_named(build, name) for name in primitive.inputs)
     to_divisor = None
     if isinstance(b, Value):

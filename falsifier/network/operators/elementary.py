@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from falsifier.network.operators import Adjoint, Gradients, PrimitiveRule
-from falsifier.network.operators.elementwise import compare, elementwise, smallest_divisor, where
+from falsifier.network.operators.elementwise import compare, elementwise, smallest_divisor, sole_gradient, where
 from falsifier.network.operators.pointwise import lower_unary
 from falsifier.network.program import Builder, Primitive, Value
 
@@ -25,8 +25,7 @@ def adjoint_of(slope: Slope) -> Adjoint:
     """gradient * slope."""
 
     def adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
-        (g,) = gradients
-        assert g is not None
+        g = sole_gradient(build, gradients)
         x = build.program.values[primitive.inputs[0]]
         y = build.program.values[primitive.outputs[0]]
         return [elementwise(build, "Mul", g, slope(build, primitive, x, y))]

@@ -61,10 +61,33 @@ def operand_named(build: Builder, name: str) -> Tensor:
     return build.program.constants[name] if value is None else value
 
 
+def sole_gradient(build: Builder, gradients: Sequence[Value | None]) -> Value:
+    """The gradient of a primitive's one output, with what it stores as its shape: adjoints work on arrays, not samples."""
+    (g,) = gradients
+    assert g is not None
+    return build.shaped(g, g.stored)
+
+
 def gradient_to(build: Builder, name: str, gradient: Value) -> Value | None:
     """The gradient summed to the shape of the elementwise operand called `name`; None for a constant."""
     value = build.program.values.get(name)
     return None if value is None else build.sum_to(gradient, value.stored)
+
+
+_KEEPS_MASK = ("Add", "Cast", "Div", "Expand", "Identity", "Mul", "Neg", "Reshape", "Sub", "Tile", "Transpose")
+
+
+def is_mask(build: Builder, name: str) -> bool:
+    """Whether the value called `name`, perhaps scaled and shifted by constants, multiplies or divides another value."""
+    values = build.program.values
+    same = {name}
+    for primitive in build.program.primitives:
+        if primitive.op in _KEEPS_MASK and not same.isdisjoint(primitive.inputs):
+            if primitive.op in ("Mul", "Div") and all(i in values for i in primitive.inputs):
+                return True
+            if sum(i in values for i in primitive.inputs) == 1:
+                same.update(primitive.outputs)
+    return False
 
 
 _ON_CONSTANTS: dict[str, Callable[..., NDArray[Any]]] = {

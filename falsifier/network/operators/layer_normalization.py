@@ -9,7 +9,7 @@ import numpy as np
 
 from falsifier.errors import UnsupportedError
 from falsifier.network.operators import Gradients, Node, PrimitiveRule
-from falsifier.network.operators.elementwise import elementwise
+from falsifier.network.operators.elementwise import elementwise, sole_gradient
 from falsifier.network.operators.reduction import mean_over, squared
 from falsifier.network.program import Builder, Operand, Primitive, Value
 
@@ -73,8 +73,7 @@ def lower_rms_normalization(build: Builder, node: Node, operands: Sequence[Opera
 
 def layer_normalization_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
     """With h = (x - mean) / deviation and s = g * scale: (s - mean(s) - h * mean(s * h)) / deviation."""
-    g = gradients[0]
-    assert g is not None
+    g = sole_gradient(build, gradients[:1])
     x = build.program.values[primitive.inputs[0]]
     mean, inverse = (build.program.values[name] for name in primitive.outputs[1:])
     axes = np.arange(primitive.attributes["axis"], 0)

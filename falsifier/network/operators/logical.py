@@ -1,4 +1,4 @@
-"""Comparisons, logic, Where, tests for NaN and infinity, and bitwise operators: all but Where without a derivative."""
+"""Comparisons, logic, Where, tests for NaN and infinity, and bitwise operators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ import numpy as np
 
 from falsifier.errors import UnsupportedError
 from falsifier.network.operators import Gradients, Node, PrimitiveRule
-from falsifier.network.operators.elementwise import gradient_to, operand_named, present, where
+from falsifier.network.operators.elementwise import (
+    elementwise,
+    gradient_to,
+    operand_named,
+    present,
+    sole_gradient,
+    where,
+)
+from falsifier.network.operators.straight_through import pass_gradient
 from falsifier.network.program import Builder, Operand, Primitive, Value
 
 Closure = Callable[[Sequence[Any], dict[str, Any]], tuple[Any, ...]]
@@ -38,18 +46,36 @@ def lower_where(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequ
         first = build.elementwise("And", [condition, a])
         refused = build.elementwise("Not", [condition])
         return [build.elementwise("Or", [first, build.elementwise("And", [refused, b])])]
+    if isinstance(condition, Value) and isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.dtype.kind == "f":
+        step = a - b
+        if (step + b == a).all():  # a step function: as a cast it has a straight-through gradient
+            return [elementwise(build, "Add", elementwise(build, "Mul", build.cast(condition, a.dtype), step), b)]
     return [where(build, condition, a, b, a.dtype)]
 
 
 def where_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
     """To the branch that was taken; a gradient that is not finite does not leak into the other."""
-    (g,) = gradients
-    assert g is not None
+    g = sole_gradient(build, gradients)
     condition, a, b = (operand_named(build, name) for name in primitive.inputs)
     to_a = where(build, condition, g, 0.0, g.dtype) if isinstance(a, Value) else None
     to_b = where(build, condition, 0.0, g, g.dtype) if isinstance(b, Value) else None
     parts = zip(primitive.inputs[1:], (to_a, to_b), strict=True)
     return [None, *(None if part is None else gradient_to(build, name, part) for name, part in parts)]
+
+
+def order_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
+    """a > b is (1 + Sign(a - b)) / 2: half the gradient passes straight through to a, and back from b."""
+    g = sole_gradient(build, gradients)
+    a, b = (operand_named(build, name) for name in primitive.inputs)
+    difference = elementwise(build, "Sub", a, b)
+    passed = pass_gradient(build, Primitive("Sign", (difference.name,), ()), elementwise(build, "Mul", g, 0.5))
+    refused = elementwise(build, "Neg", passed)
+    rises, falls = (passed, refused) if primitive.op.startswith("Greater") else (refused, passed)
+    return [gradient_to(build, name, part) for name, part in zip(primitive.inputs, (rises, falls), strict=True)]
+
+
+def no_gradient(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
+    return [None for _ in primitive.inputs]
 
 
 def torch_function(name: str) -> Closure:
@@ -95,15 +121,12 @@ def _int64() -> Any:
 _PREDICATES = {
     "And": "logical_and",
     "Equal": "eq",
-    "Greater": "gt",
-    "GreaterOrEqual": "ge",
     "IsNaN": "isnan",
-    "Less": "lt",
-    "LessOrEqual": "le",
     "Not": "logical_not",
     "Or": "logical_or",
     "Xor": "logical_xor",
 }
+_ORDERS = {"Greater": "gt", "GreaterOrEqual": "ge", "Less": "lt", "LessOrEqual": "le"}
 _BITWISE = {
     "BitwiseAnd": "bitwise_and",
     "BitwiseNot": "bitwise_not",
@@ -112,13 +135,14 @@ _BITWISE = {
 }
 
 LOWERINGS = {
-    **dict.fromkeys([*_PREDICATES, "IsInf"], lower_predicate),
+    **dict.fromkeys([*_PREDICATES, *_ORDERS, "IsInf"], lower_predicate),
     **dict.fromkeys([*_BITWISE, "BitShift"], lower_bitwise),
     "Where": lower_where,
 }
 PRIMITIVES = {
-    **{op: PrimitiveRule(torch_function(name)) for op, name in {**_PREDICATES, **_BITWISE}.items()},
-    "BitShift": PrimitiveRule(torch_shift),
-    "IsInf": PrimitiveRule(torch_is_inf),
+    **{op: PrimitiveRule(torch_function(name), no_gradient) for op, name in {**_PREDICATES, **_BITWISE}.items()},
+    **{op: PrimitiveRule(torch_function(name), order_adjoint) for op, name in _ORDERS.items()},
+    "BitShift": PrimitiveRule(torch_shift, no_gradient),
+    "IsInf": PrimitiveRule(torch_is_inf, no_gradient),
     "Where": PrimitiveRule(torch_where, where_adjoint),
 }

@@ -10,7 +10,7 @@ import numpy as np
 
 from falsifier.errors import UnsupportedError
 from falsifier.network.operators import Gradients, Node, PrimitiveRule
-from falsifier.network.operators.elementwise import compare, elementwise, where
+from falsifier.network.operators.elementwise import compare, elementwise, sole_gradient, where
 from falsifier.network.program import Builder, Operand, Primitive, Shape, Value
 
 
@@ -101,8 +101,7 @@ def repeated(build: Builder, gradient: Value, stored: Shape) -> Value:
 
 
 def mean_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
-    (g,) = gradients
-    assert g is not None
+    g = sole_gradient(build, gradients)
     x = build.program.values[primitive.inputs[0]]
     y = build.program.values[primitive.outputs[0]]
     share = elementwise(build, "Mul", g, prod(y.stored) / max(prod(x.stored), 1))
@@ -111,8 +110,7 @@ def mean_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> 
 
 def extremum_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
     """To every element that equals the extremum."""
-    (g,) = gradients
-    assert g is not None
+    g = sole_gradient(build, gradients)
     x = build.program.values[primitive.inputs[0]]
     y = build.program.values[primitive.outputs[0]]
     return [where(build, compare(build, "Equal", x, y), g, 0.0, g.dtype), None]
@@ -120,8 +118,7 @@ def extremum_adjoint(build: Builder, primitive: Primitive, gradients: Gradients)
 
 def product_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
     """The product of the others: y / x; where one element is 0, the product of the rest to it and 0 to the rest."""
-    (g,) = gradients
-    assert g is not None
+    g = sole_gradient(build, gradients)
     x = build.program.values[primitive.inputs[0]]
     y = build.program.values[primitive.outputs[0]]
     axes = build.program.constants[primitive.inputs[1]]
@@ -137,8 +134,7 @@ def product_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) 
 
 def log_sum_exp_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
     """exp(x - y)."""
-    (g,) = gradients
-    assert g is not None
+    g = sole_gradient(build, gradients)
     x = build.program.values[primitive.inputs[0]]
     y = build.program.values[primitive.outputs[0]]
     return [elementwise(build, "Mul", g, elementwise(build, "Exp", elementwise(build, "Sub", x, y))), None]

@@ -10,7 +10,7 @@ import numpy as np
 
 from falsifier.errors import UnsupportedError
 from falsifier.network.operators import Gradients, Node, PrimitiveRule
-from falsifier.network.operators.elementwise import elementwise
+from falsifier.network.operators.elementwise import elementwise, sole_gradient
 from falsifier.network.operators.reduction import aligned
 from falsifier.network.program import Builder, Operand, Primitive, Value
 
@@ -54,8 +54,7 @@ def _product(build: Builder, op: str, a: Value, b: Value) -> Value:
 
 def softmax_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
     """y * (g - sum(g * y))."""
-    (g,) = gradients
-    assert g is not None
+    g = sole_gradient(build, gradients)
     y = build.program.values[primitive.outputs[0]]
     return [_through_softmax(build, y, g, primitive.attributes["axis"])]
 
@@ -67,8 +66,7 @@ def _through_softmax(build: Builder, y: Value, g: Value, axis: int) -> Value:
 
 def log_softmax_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
     """g - exp(y) * sum(g)."""
-    (g,) = gradients
-    assert g is not None
+    g = sole_gradient(build, gradients)
     y = build.program.values[primitive.outputs[0]]
     total = _sum_along(build, g, primitive.attributes["axis"])
     return [elementwise(build, "Sub", g, _product(build, "Mul", elementwise(build, "Exp", y), total))]
@@ -76,8 +74,7 @@ def log_softmax_adjoint(build: Builder, primitive: Primitive, gradients: Gradien
 
 def hardmax_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
     """Piecewise constant: the gradient of Softmax stands in, straight through."""
-    (g,) = gradients
-    assert g is not None
+    g = sole_gradient(build, gradients)
     x = build.program.values[primitive.inputs[0]]
     axis = primitive.attributes["axis"]
     soft = build.emit("Softmax", [x], x.stored, lead=x.lead, axis=axis)
