@@ -2,10 +2,10 @@
 
 A file defines two dictionaries:
 
-* `LOWERINGS: dict[str, Lowering]`, by ONNX operator type (`"Conv"`; other domains as `"com.microsoft.Name"`): the rule that
-  emits primitives for one node of any opset from 7 to 23;
-* `PRIMITIVES: dict[str, PrimitiveRule]`, by the primitive's operator type: its reverse-mode adjoint (more primitives) and its
-  torch closure.
+* `LOWERINGS: dict[str, Lowering]`, by ONNX operator type (`"Conv"`; other domains as `"com.microsoft.Name"`): the rule
+  that emits primitives for one node of any opset from 7 to 23;
+* `PRIMITIVES: dict[str, PrimitiveRule]`, by the primitive's operator type: its reverse-mode adjoint (more primitives)
+  and its torch closure.
 
 `FILES` lists what each file defines, so that only the files that a model needs are imported; a test compares the two.
 An operator without a rule of its own is expanded into its ONNX function body, where the standard defines one.
@@ -26,8 +26,9 @@ from falsifier.network.program import Builder, Operand, Primitive, Value
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the model, decoded: `attributes` as Python values (int, float, str, bytes, list, numpy array, GraphProto).
+    """A node of the model, decoded.
 
+    `attributes` are Python values: int, float, str (bytes where it is not UTF-8), list, numpy array, GraphProto.
     `outputs` are the names as the model writes them, '' for an optional output that is not wanted.
     """
 
@@ -45,23 +46,25 @@ class Node:
 
 
 Lowering = Callable[[Builder, Node, Sequence[Operand]], Sequence[Operand]]
-"""(builder, node, operands) -> results, one per output of the node. At least one operand is a Value (all-constant nodes are
-folded before). Trailing operands may be missing, omitted ones are None. A result may be a numpy array (Shape, Size). Half
-precision never appears: constants and Values are float32 by then. Raises UnsupportedError with a one-line reason."""
+"""(builder, node, operands) -> results, one per output of the node. At least one operand is a Value (all-constant nodes
+are folded before). Trailing operands may be missing, omitted ones are None. A result may be a numpy array (Shape,
+Size). Half precision never appears: constants and Values are float32 by then. Raises UnsupportedError with a one-line
+reason."""
 
 Gradients = Sequence[Value | None]
 Adjoint = Callable[[Builder, Primitive, Gradients], Gradients]
-"""(builder, primitive, gradient of each output, None where nothing flows) -> gradient of each input, None where none is needed
-(constants, indices). A gradient has the stored shape and lead of the value it belongs to; summing over several uses is the
-caller's work. At least one output has a gradient, and at least one input needs one; `build.program.values.get(name)` is None
-for inputs that are constants."""
+"""(builder, primitive, gradient of each output, None where nothing flows) -> gradient of each input, None where none is
+needed (constants, indices). A gradient has the stored shape and lead of the value it belongs to; summing over several
+uses is the caller's work. At least one output has a gradient, and at least one input needs one;
+`build.program.values.get(name)` is None for inputs that are constants."""
 
 
 @dataclass(frozen=True)
 class PrimitiveRule:
-    """What the engines know of a primitive. `adjoint` None: the program has no gradient graph, torch's autograd may still serve.
+    """What the engines know of a primitive.
 
-    `torch(inputs, attributes) -> outputs` gets torch tensors (None for an omitted input) and returns a tuple of tensors.
+    `torch(inputs, attributes) -> outputs` gets torch tensors (None for an omitted input) and returns a tuple of them.
+    `adjoint` None: the program has no gradient graph, torch's autograd may still serve.
     """
 
     torch: Callable[[Sequence[Any], dict[str, Any]], tuple[Any, ...]]
@@ -92,6 +95,7 @@ FILES: dict[str, tuple[str, str]] = {
     ),
     "scattering": ("", "GatherElements GatherND ScatterElements"),
     "resizing": ("Resize Upsample", "Resize"),
+    "recurrent": ("RNN GRU LSTM", ""),
     "quantization": (
         "QuantizeLinear DequantizeLinear DynamicQuantizeLinear MatMulInteger QLinearMatMul ConvInteger QLinearConv",
         "QuantizeLinear DequantizeLinear",
