@@ -1,4 +1,4 @@
-"""ONNX models as something to search: a reference that decides, and engines that run batches of points with gradients."""
+"""ONNX models as something to search: a reference that decides, and engines that run batches with gradients."""
 
 from __future__ import annotations
 

@@ -13,15 +13,15 @@ _PLACING = {
     "Identity", "MaxPool", "Neg", "Pad", "ReduceSum", "Reshape", "ScatterElements", "Slice",
     "Split", "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze",
 }  # fmt: skip
-"""Primitives through which a gradient passes even where the tensor is of integers: they place, scale or add elements, so
-that their adjoints never multiply integers by it."""
+"""Primitives through which a gradient passes even where the tensor is of integers: they place, scale or add elements,
+so that their adjoints never multiply integers by it."""
 
 
 def add_adjoint(build: Builder, seeds: Mapping[str, Value]) -> dict[str, Value]:
-    """Append the gradient of sum over seeded values of (seed * value) by every program input that it reaches.
+    """Append the gradient of the sum of seed * value over seeded values, by every program input that it reaches.
 
-    `seeds`: by the name of a value, a gradient of the same stored shape. An input that is missing in the result has gradient
-    zero. Raises UnsupportedError, naming the primitive, where one on the way has no adjoint.
+    `seeds`: by the name of a value, a gradient of the same stored shape. An input that is missing in the result has
+    gradient zero. Raises UnsupportedError, naming the primitive, where one on the way has no adjoint.
     """
     program = build.program
     forward = list(program.primitives)

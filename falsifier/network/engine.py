@@ -1,6 +1,7 @@
 """What every engine offers: batches of flat points through a network, on one device and in one array namespace.
 
-Axes: b lane, n flat input (row-major over the concatenated inputs), m flat output (over the concatenated outputs), k atom.
+Axes: b lane, n flat input (row-major over the concatenated inputs), m flat output (over the concatenated outputs),
+k atom.
 """
 
 from __future__ import annotations
@@ -17,14 +18,25 @@ Array = Any
 
 
 class Engine(Protocol):
-    """Runs a network in batches. Row i of a result depends on row i of the input alone, and equals what one sample gives."""
+    """Runs a network in batches. Row i of a result depends on row i of the input alone: it is what that sample gives.
+
+    A run that does not fit into memory raises MemoryError: the caller tries fewer lanes at once.
+    """
 
     name: str  # "onnxruntime", "torch", "single-sample"
     device: str  # "cpu", "cuda:0"
     dtype: np.dtype[Any]  # of points and outputs: float32 or float64
     n: int
-    m: int
-    differentiable: bool  # whether `vjp` and `ascend` exist
+
+    @property
+    def m(self) -> int:
+        """Flat output size."""
+        ...
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether `vjp` and `ascend` exist."""
+        ...
 
     def asarray(self, x: NDArray[Any]) -> Array:
         """Host data as this engine's array type, dtype and device."""
@@ -45,7 +57,8 @@ class Engine(Protocol):
     def ascend(self, x: Array, objective: ObjectiveForm, window: Array | None = None) -> Ascent:
         """Outputs, slacks, score and its gradient in one run.
 
-        `window` `[b]` chooses the straight-through gradient of Sign, Round, Floor and their like per lane: infinity (and None)
-        passes the gradient everywhere, w > 0 only where abs(pre-activation) <= w * its mean magnitude in that tensor.
+        `window` `[b]` chooses the straight-through gradient of Sign, Round, Floor and their like per lane: infinity
+        (and None) passes the gradient everywhere, w > 0 only where abs(pre-activation) <= w * its mean magnitude in
+        that tensor.
         """
         ...

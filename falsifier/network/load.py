@@ -79,7 +79,7 @@ class Network:
         return model
 
     def shaped(self, shapes: Sequence[tuple[int, ...]] | None) -> Network:
-        """This network with concrete input shapes, one per input in the model's order (open dimensions are 1 otherwise)."""
+        """This network with concrete input shapes, one per input in the model's order."""
         if shapes is None:
             return self
         return Network(self._data, self.path, self.origin, shapes)
@@ -87,9 +87,10 @@ class Network:
     def engine(
         self, device: str = "auto", box: tuple[NDArray[Any], NDArray[Any]] | None = None, *, check: bool = True
     ) -> Engine:
-        """The first engine that passes the self-check over `box` (lower `[n]`, upper `[n]`): onnxruntime, torch, single samples.
+        """The first engine that passes the self-check over `box` (lower `[n]`, upper `[n]`).
 
-        Sets `report`. Raises InputError for a device that cannot be had.
+        The order is onnxruntime, torch, the original one sample at a time. Sets `report`. Raises InputError for a
+        device that cannot be had.
         """
         from falsifier.network.selection import choose
 

@@ -1,7 +1,8 @@
 """A model becomes a program: the walk over its graph that dispatches every node to its operator's rule.
 
-Nodes whose operands are all constants are folded; an operator without a rule is expanded into the function body by which the
-standard defines it; an `If` with a constant condition is replaced by its branch. Half precision is computed in float32.
+Nodes whose operands are all constants are folded; an operator without a rule is expanded into the function body by
+which the standard defines it; an `If` with a constant condition is replaced by its branch. Half precision is computed
+in float32.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def lower(model: Any, shapes: Sequence[Shape] | None = None) -> Lowered:
 
 
 class _Scope(dict[str, Operand]):
-    """Tensors by name. Initializers are decoded when they are first read, names of an enclosing graph are found there."""
+    """Tensors by name. Initializers are decoded when first read, names of an enclosing graph are found there."""
 
     def __init__(self, known: dict[str, Operand], graph: Any = None, parent: _Scope | None = None) -> None:
         super().__init__(known)

@@ -1,4 +1,4 @@
-"""Reading a ModelProto: attributes as Python values, the nodes that outputs need in execution order, function bodies."""
+"""Reading a ModelProto: attributes as Python values, the nodes that outputs need in order, function bodies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.errors import UnsupportedError
-from falsifier.network.program import Operand, Value, computed_dtype
+from falsifier.network.program import Operand, computed_dtype
 
 
 def tensor(proto: Any) -> NDArray[Any]:
@@ -28,7 +28,7 @@ def widened(array: NDArray[Any]) -> NDArray[Any]:
 def attributes(protos: Iterable[Any], bound: dict[str, Any] | None = None) -> dict[str, Any]:
     """Attributes decoded: int, float, str (bytes where it is not UTF-8), lists of these, arrays, GraphProto.
 
-    In a function body, an attribute that refers to one of the call takes its value from `bound`, and is absent without one.
+    In a function body, an attribute that refers to one of the call takes its value from `bound`, or is absent.
     """
     from onnx import AttributeProto
 
@@ -112,6 +112,7 @@ def function_body(node: Any, domain: str, version: int, operands: Sequence[Opera
     """The FunctionProto by which the standard defines an operator, for these operands; None where it has none."""
     import onnx
 
+    schema: Any  # the stubs leave out what the next lines use
     try:
         schema = onnx.defs.get_schema(node.op_type, version, domain)
     except onnx.defs.SchemaError:
@@ -136,5 +137,4 @@ def _type(operand: Operand) -> Any:
 
     if operand is None:
         return TypeProto()
-    shape = operand.shape if isinstance(operand, Value) else operand.shape
-    return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(operand.dtype), shape)
+    return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(operand.dtype), operand.shape)

@@ -1,4 +1,4 @@
-"""Objective forms as primitives behind a program's outputs: slack, score, weight and the seed of the adjoint in the same run."""
+"""Objective forms as primitives behind a program's outputs: slack, score, weight, and the seed of the adjoint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from falsifier.objective import Reduction
 
 @dataclass(frozen=True)
 class ObjectiveValues:
-    """Inputs `rows` `[b or 1, k, m]`, `offset` `[b, k]`, `scale` `[b, k]`; results `slack`, `weight` `[b, k]`, `score` `[b]`, and `seed`."""
+    """Inputs `rows` `[b or 1, k, m]`, `offset` and `scale` `[b, k]`; results `slack`, `weight` `[b, k]`, `score` `[b]`.
+
+    `seed` is the derivative of the score by the outputs, stored as they are.
+    """
 
     rows: Value
     offset: Value
@@ -26,8 +29,8 @@ class ObjectiveValues:
 def add_objective(build: Builder, y: Value, reduction: Reduction, seed: str) -> ObjectiveValues:
     """Append the form over flat outputs `y` `[b, m]`; the derivative of the score by y gets the name `seed`.
 
-    A NaN slack stays NaN; in the score it counts as the worst finite number, and its weight is 0. Padded atoms (scale 0)
-    contribute nothing; a lane of nothing else scores 0.
+    A NaN slack stays NaN; in the score it counts as a number below all others, and its weight is 0. Padded atoms
+    (scale 0) contribute nothing; a lane of nothing else scores 0.
     """
     # the number of atoms is symbolic: these values never meet a primitive that needs it
     dtype, m = y.dtype, y.size

@@ -1,10 +1,10 @@
 """The lowered program: a network rewritten so that every tensor that depends on the inputs has a leading lane axis.
 
 A model is lowered node by node (`operators/`): each node's rule knows the static shape that one sample has, and emits
-*primitives*: ONNX nodes of one opset whose meaning on `[b, *stored]` arrays is, lane by lane, what the node means on one
-sample. Batching is thereby right by construction, whatever the model does to its leading axis. Both engines run this same
-program: onnxruntime as a model, torch through one closure per primitive. The reverse-mode adjoint is more primitives,
-emitted by the same builder.
+*primitives*: ONNX nodes of one opset whose meaning on `[b, *stored]` arrays is, lane by lane, what the node means on
+one sample. Batching is thereby right by construction, whatever the model does to its leading axis. Both engines run
+this same program: onnxruntime as a model, torch through one closure per primitive. The reverse-mode adjoint is more
+primitives, emitted by the same builder.
 
 `stored` may be any reshape of the sample's `shape`: Reshape, Flatten, Squeeze and Unsqueeze cost nothing, and a Reshape
 primitive appears only where a rule asks for another view.
@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier.errors import UnsupportedError
+
 OPSET = 21  # of every primitive
 WINDOW = "window"  # the program input [b] that straight-through adjoints read, present only where one asked for it
 Shape = tuple[int, ...]
@@ -29,8 +31,8 @@ Shape = tuple[int, ...]
 class Value:
     """A tensor that depends on the inputs. In the program it is called `name` and is an array `[lead * b, *stored]`.
 
-    `shape` is what one sample has in the model, `stored` a shape of the same size. `lead` is 1 except inside rules that fold
-    a sample axis into the lane axis (see `Builder.fold`), where prod(stored) * lead == prod(shape).
+    `shape` is what one sample has in the model, `stored` a shape of the same size. `lead` is 1 except where a rule
+    folds sample axes into the lane axis (see `Builder.fold`): prod(stored) * lead == prod(shape).
     """
 
     name: str
@@ -67,8 +69,16 @@ class Program:
     values: dict[str, Value] = field(default_factory=dict)
 
 
+def broadcast_shape(*shapes: Shape) -> Shape:
+    """numpy's broadcasting of shapes. Raises UnsupportedError where they do not fit."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise UnsupportedError(f"shapes {' and '.join(str(list(s)) for s in shapes)} do not broadcast") from None
+
+
 def computed_dtype(dtype: Any) -> np.dtype[Any]:
-    """The type in which a tensor of the model is computed: half precision is widened to float32, every other type is kept."""
+    """The type in which a tensor of the model is computed: float32 for half precision, every other type is kept."""
     dtype = np.dtype(dtype)
     return np.dtype(np.float32) if dtype.name in ("float16", "bfloat16") else dtype
 
@@ -120,8 +130,8 @@ class Builder:
     def window(self, dtype: Any) -> Value:
         """The width of straight-through windows, one number per lane: a program input `[b]`, made on first use.
 
-        A lane's width w is in units of a tensor's mean magnitude (see `Engine.ascend`). The engine feeds the largest finite
-        number for "pass everywhere", so that width times a mean of 0 is 0 and not NaN.
+        A lane's width w is in units of a tensor's mean magnitude (see `Engine.ascend`). The engine feeds the largest
+        finite number for "pass everywhere", so that width times a mean of 0 is 0 and not NaN.
         """
         return self.program.values.get(WINDOW) or self.input(WINDOW, (), np.dtype(dtype))
 
@@ -234,7 +244,7 @@ class Builder:
         return self.view(value, value.shape)
 
     def fold(self, value: Value, axes: int) -> Value:
-        """The view `[b * prod(shape[:axes]), *shape[axes:]]`: leading sample axes folded into the lane axis, as Conv wants."""
+        """The view `[b * prod(shape[:axes]), *shape[axes:]]`: leading sample axes join the lanes, as Conv wants."""
         return self.view(value, value.shape[axes:], math.prod(value.shape[:axes]))
 
     def shaped(self, value: Value, shape: Shape) -> Value:
@@ -244,7 +254,7 @@ class Builder:
     def elementwise(
         self, op: str, operands: Sequence[Value | NDArray[Any]], dtype: Any = None, **attributes: Any
     ) -> Value:
-        """Append an elementwise primitive with numpy broadcasting over the samples, whatever views the operands are stored in."""
+        """Append an elementwise primitive: numpy broadcasting over the samples, whatever views they are stored in."""
         aligned, shape, stored = self.broadcast_operands(operands)
         lead = next(v.lead for v in aligned if isinstance(v, Value))
         return self.shaped(self.emit(op, aligned, stored, dtype, lead=lead, **attributes), shape)
@@ -252,12 +262,13 @@ class Builder:
     def broadcast_operands(
         self, operands: Sequence[Value | NDArray[Any]]
     ) -> tuple[list[Value | NDArray[Any]], Shape, Shape]:
-        """Operands of an elementwise primitive, aligned so that numpy broadcasting on the arrays is the sample's broadcasting.
+        """Operands of an elementwise primitive, aligned so that numpy broadcasting on the arrays is the samples'.
 
-        Returns the aligned operands, the sample shape of the result and its stored shape. Values that already share one stored
-        shape are left as they are. The aligned Values all have one rank and one lead; the constants have no lane axis.
+        Returns the aligned operands, the sample shape of the result and its stored shape. Values that already share one
+        stored shape are left as they are. The aligned Values all have one rank and one lead; the constants have no lane
+        axis.
         """
-        shape: Shape = np.broadcast_shapes(*(v.shape for v in operands))
+        shape = broadcast_shape(*(v.shape for v in operands))
         rank = len(shape)
         padded = [(1,) * (rank - len(v.shape)) + tuple(v.shape) for v in operands]
         values = [v for v in operands if isinstance(v, Value)]
@@ -278,7 +289,7 @@ class Builder:
                     break
             else:
                 return flat, shape, first.stored
-        # every operand at full rank, minus leading axes on which all of them have length 1: as many as make a view unneeded
+        # every operand at full rank, minus leading axes on which all have length 1: as many as make a view unneeded
         free = next((i for i in range(rank) if shape[i] != 1), rank)
         drop = next(
             (
@@ -295,7 +306,7 @@ class Builder:
         return aligned, shape, shape[drop:]
 
     def sum_to(self, gradient: Value, stored: Shape) -> Value:
-        """The gradient of an operand that was broadcast from `[lead * b, *stored]`: summed over the axes that it was repeated on.
+        """The gradient of an operand that was broadcast from `[lead * b, *stored]`: summed where it was repeated.
 
         `stored` has the gradient's rank (as `broadcast_operands` aligns them).
         """

@@ -153,7 +153,7 @@ class Reference:
 
 
 def _concrete(origin: str, info: Any, declared: tuple[int, ...], given: tuple[int, ...]) -> tuple[int, ...]:
-    """The given shape where it fits the open dimensions, else the declared one if the sizes agree (`[5]` for `[1, 1, 1, 5]`)."""
+    """The given shape where it fits the open dimensions, else the declared one if the sizes agree."""
     fits = len(given) == len(info.shape) and all(
         not isinstance(d, int) or d <= 0 or d == g for d, g in zip(info.shape, given, strict=True)
     )

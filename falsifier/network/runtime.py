@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from falsifier.errors import FalsifierError
-
 
 def available_cores() -> int:
     """Cores that this process may run on: its CPU affinity, not the machine's count."""

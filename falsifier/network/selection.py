@@ -32,7 +32,7 @@ def choose(
 ) -> tuple[Engine, tuple[Attempt, ...]]:
     """The engine, and the attempts that led to it. onnxruntime, torch, then the original one sample at a time.
 
-    `device` cpu or auto begins with onnxruntime on the CPU; cuda asks for torch on that device, and nothing else will do.
+    `device` cpu or auto begins with onnxruntime on the CPU; cuda asks for torch on that device.
     An engine without gradients is taken only where the next has none either. `gradient`: look at gradients as well.
     Raises InputError for a device that cannot be had, or that this network cannot be run on.
     """

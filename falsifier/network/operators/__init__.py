@@ -95,6 +95,7 @@ FILES: dict[str, tuple[str, str]] = {
     ),
     "scattering": ("", "GatherElements GatherND ScatterElements"),
     "resizing": ("Resize Upsample", "Resize"),
+    "einsum": ("Einsum", "Einsum"),
     "recurrent": ("RNN GRU LSTM", ""),
     "quantization": (
         "QuantizeLinear DequantizeLinear DynamicQuantizeLinear MatMulInteger QLinearMatMul ConvInteger QLinearConv",

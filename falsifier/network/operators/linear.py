@@ -1,4 +1,4 @@
-"""MatMul and Gemm. A sample's leading axes join the lane axis where a constant matrix is on the right: one tall product."""
+"""MatMul and Gemm. With a constant matrix on the right, a sample's leading axes join the lanes: one tall product."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def lower_gemm(build: Builder, node: Node, operands: Sequence[Operand]) -> Seque
     if isinstance(a, Value) and isinstance(b, np.ndarray):
         rows = build.fold(a, 1)
         row = isinstance(c, np.ndarray) and c.size in (1, shape[1]) and c.shape[-1:] in ((), (1,), (shape[1],))
-        weights = [rows, b, np.asarray(c).reshape(-1)] if row else [rows, b]
+        weights: list[Operand] = [rows, b, np.asarray(c).reshape(-1)] if row else [rows, b]
         y = build.emit(
             "Gemm", weights, (shape[1],), lead=rows.lead, alpha=alpha, beta=beta, transA=0, transB=int(transposed)
         )

@@ -31,7 +31,9 @@ def lower_dropout(build: Builder, node: Node, operands: Sequence[Operand]) -> Se
     training = operands[2] if len(operands) > 2 else None
     if training is not None and not (isinstance(training, np.ndarray) and not training.any()):
         raise UnsupportedError("Dropout in training mode is random")
-    return [x, np.ones(x.shape, dtype=bool if node.version >= 10 else x.dtype)][: len(node.outputs)]
+    mask = np.ones(x.shape, dtype=bool if node.version >= 10 else x.dtype)
+    results: list[Operand] = [x, mask]
+    return results[: len(node.outputs)]
 
 
 def lower_binary(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
@@ -46,7 +48,7 @@ def lower_binary(build: Builder, node: Node, operands: Sequence[Operand]) -> Seq
 
 
 def _is_neutral(op: str, constant: Operand, other: Operand) -> bool:
-    """Whether a scalar constant leaves the other operand as it is: + 0, * 1 (masks and scales that exporters leave behind)."""
+    """Whether a scalar constant leaves the other operand as it is: + 0, * 1 (what exporters leave behind)."""
     if not isinstance(constant, np.ndarray) or constant.size != 1 or other is None or constant.ndim > len(other.shape):
         return False
     return bool(constant.item() == (0 if op in ("Add", "Sub") else 1))

@@ -10,11 +10,11 @@ import numpy as np
 
 from falsifier.errors import UnsupportedError
 from falsifier.network.operators import Gradients, Node, PrimitiveRule
-from falsifier.network.program import Builder, Operand, Primitive, Shape, Value
+from falsifier.network.program import Builder, Operand, Primitive, Shape, Value, broadcast_shape
 
 
 def constant_operand(operands: Sequence[Operand], at: int, what: str) -> np.ndarray[Any, np.dtype[Any]] | None:
-    """Operand `at` where it is a constant, None where it is absent. Raises UnsupportedError where it depends on the input."""
+    """Operand `at` where it is a constant, None where it is absent; UnsupportedError where it depends on the input."""
     operand = operands[at] if len(operands) > at else None
     if isinstance(operand, Value):
         raise UnsupportedError(f"{what} depends on the input")
@@ -85,7 +85,7 @@ def lower_expand(build: Builder, node: Node, operands: Sequence[Operand]) -> Seq
     x = _value(operands)
     given = constant_operand(operands, 1, "the target shape")
     assert given is not None
-    return [expand(build, x, np.broadcast_shapes(x.shape, tuple(int(d) for d in given)))]
+    return [expand(build, x, broadcast_shape(x.shape, tuple(int(d) for d in given)))]
 
 
 def expand(build: Builder, x: Value, shape: Shape) -> Value:
@@ -171,10 +171,8 @@ def reduce_sum_adjoint(build: Builder, primitive: Primitive, gradients: Gradient
 
 def torch_expand(inputs: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, ...]:
     """ONNX lets either side broadcast, torch only the tensor."""
-    import torch
-
     x, target = inputs
-    return (x.expand(torch.broadcast_shapes(x.shape, tuple(target.tolist()))),)
+    return (x.expand(broadcast_shape(tuple(x.shape), tuple(target.tolist()))),)
 
 
 def torch_shape(inputs: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, ...]:

@@ -183,7 +183,7 @@ _FEW_ROUNDS = 4
 
 
 def gather_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
-    """Each element of x sums the gradients of its copies: gathers of the first copies, the second, ..., or a 0/1 matrix."""
+    """Each element of x sums the gradients of its copies: gathers of first copies, second ones.., or a 0/1 matrix."""
     (g,) = gradients
     assert g is not None
     x = build.program.values.get(primitive.inputs[0])

@@ -1,4 +1,4 @@
-"""Straight-through gradients of operators whose derivative is zero: what lets search move through Sign, Round and their like."""
+"""Straight-through gradients of operators whose derivative is zero: how search moves through Sign and its like."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _KEEPS_VALUES = (
 
 
 def pass_gradient(build: Builder, primitive: Primitive, gradient: Value) -> Value:
-    """The gradient of the first input: `gradient` where abs(input) <= width * mean of abs(input) in the lane's tensor, else 0.
+    """The gradient of the first input: `gradient` where abs(input) is at most the lane's width times its mean, else 0.
 
-    The width is the lane's `build.window`. An input that takes few values (a Sign behind a Sign) passes the gradient
-    everywhere: a window around zero would be all or nothing there.
+    The mean is over the lane's tensor, the width is the lane's `build.window`. An input that takes few values (a Sign
+    behind a Sign) passes the gradient everywhere: a window around zero would be all or nothing there.
     """
     x = build.program.values[primitive.inputs[0]]
     if gradient.dtype != x.dtype:
