@@ -49,7 +49,7 @@ def export(module: torch.nn.Module, example: torch.Tensor | Sequence[torch.Tenso
 
 def _export(module: torch.nn.Module, inputs: tuple[Any, ...]) -> bytes:
     """By tracing, which needs no further package and keeps shapes static; else by torch's newer exporter."""
-    buffer = io.BytesIO()
+    buffer: Any = io.BytesIO()  # declared as a path, and a file is fine
     try:
         torch.onnx.export(module, inputs, buffer, dynamo=False)
     except TypeError as error:
@@ -58,5 +58,5 @@ def _export(module: torch.nn.Module, inputs: tuple[Any, ...]) -> bytes:
         program = torch.onnx.export(module, inputs)
         if program is None:
             raise RuntimeError("the exporter returned nothing") from error
-        program.save(buffer)
-    return buffer.getvalue()
+        return bytes(program.model_proto.SerializeToString())
+    return bytes(buffer.getvalue())

@@ -8,12 +8,13 @@ from itertools import product
 
 import numpy as np
 
-from falsifier.errors import InputError
+from falsifier.errors import InputError, UnsupportedError
 from falsifier.network import runtime
 from falsifier.network.load import Network
 
 _LENGTHS = (32, 64, 16, 128, 8, 256, 4, 512, 2, 1024, 1)  # in the order in which they are tried
 _MOST_TRIALS = 200
+_MOST_LOWERINGS = 5
 
 Dimension = int | str | None  # a length, a symbol, or open without a name
 
@@ -59,22 +60,46 @@ def choose_shapes(network: Network, given: Mapping[str, Sequence[int]] | None = 
     wherever its symbol stands; the other open dimensions get lengths around 32 with which the model runs on zeros and
     gives outputs. Raises InputError for a name or a shape that the model does not have, and where no choice works.
     """
-    given = {name: tuple(shape) for name, shape in (given or {}).items()}
+    fixed = {name: tuple(shape) for name, shape in (given or {}).items()}
     declared = declared_inputs(network)
-    unknown = sorted(set(given) - {d.name for d in declared})
+    unknown = sorted(set(fixed) - {d.name for d in declared})
     if unknown:
         names = ", ".join(d.name for d in declared)
         raise InputError(f"{network.origin}: there is no input {unknown[0]!r}; the inputs are {names}")
-    chosen = [d for d in declared if d.is_open and d.name not in given]
+    chosen = [d for d in declared if d.is_open and d.name not in fixed]
     if not chosen:
-        return (network.shaped([given.get(d.name) or _filled(d, {}) for d in declared]) if given else network), []
+        return (
+            network.shaped([fixed[d.name] if d.name in fixed else _filled(d, {}) for d in declared])
+            if fixed
+            else network
+        ), []
     runs = _trial(network)
+    spare: tuple[Network, list[str]] | None = None
+    lowerings = 0
     for lengths in _assignments(chosen):
-        shapes = [given[d.name] if d.name in given else _filled(d, lengths) for d in declared]
-        if runs(shapes):
-            return network.shaped(shapes), [_sentence(d, _filled(d, lengths)) for d in chosen]
+        shapes = [fixed[d.name] if d.name in fixed else _filled(d, lengths) for d in declared]
+        if not runs(shapes):
+            continue
+        found = network.shaped(shapes), [_sentence(d, _filled(d, lengths)) for d in chosen]
+        # too small a length can leave a layer empty and onnxruntime content: such a network is not lowered
+        if _is_lowered(found[0]):
+            return found
+        spare = spare or found
+        lowerings += 1
+        if lowerings == _MOST_LOWERINGS:
+            break
+    if spare is not None:
+        return spare
     names = ", ".join(d.name for d in chosen)
     raise InputError(f"{network.origin}: no lengths were found for the open dimensions of {names}: give their shapes")
+
+
+def _is_lowered(network: Network) -> bool:
+    try:
+        network.lowered  # noqa: B018 - kept by the network for the engine that comes next
+    except UnsupportedError:
+        return False
+    return True
 
 
 def _assignments(inputs: Sequence[DeclaredInput]) -> Iterator[dict[str, int]]:
@@ -100,7 +125,7 @@ def _filled(declared: DeclaredInput, lengths: Mapping[str, int]) -> tuple[int, .
 
 
 def _trial(network: Network) -> Callable[[Sequence[tuple[int, ...]]], bool]:
-    """Whether the model runs on zeros of given shapes and its outputs are not empty. One session for all trials."""
+    """Whether the model runs on zeros of given shapes and gives finite numbers. One session for all trials."""
     import onnxruntime
 
     dtypes = [i.dtype for i in network.reference.inputs]
@@ -112,7 +137,7 @@ def _trial(network: Network) -> Callable[[Sequence[tuple[int, ...]]], bool]:
     def runs(shapes: Sequence[tuple[int, ...]]) -> bool:
         feed = {n: np.zeros(s, dtype=t) for n, s, t in zip(names, shapes, dtypes, strict=True)}
         try:
-            return all(y.size for y in session.run(None, feed))
+            return all(y.size and np.isfinite(y).all() for y in session.run(None, feed))
         except runtime.errors():
             return False
 

@@ -18,7 +18,7 @@ from falsifier.network.adjoint import add_adjoint
 from falsifier.network.lowering import Lowered
 from falsifier.network.program import WINDOW, Value
 from falsifier.network.torch_device import memory_guard, prepare_torch, resolve_device
-from falsifier.network.torch_objective import output_seed, reduce, slacks
+from falsifier.network.torch_objective import finite, output_seed, reduce, slacks
 from falsifier.network.torch_plan import Constants, Plan, as_tensor, host_values, required
 from falsifier.objective import Ascent, ObjectiveForm
 
@@ -111,7 +111,10 @@ class TorchEngine:
         return found
 
     def vjp(self, x: Tensor, seed: Tensor, window: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Outputs `[b, m]` and the gradient `[b, n]` of sum(seed * outputs). `window` as in `ascend`."""
+        """Outputs `[b, m]` and the gradient `[b, n]` of sum(seed * outputs), as it comes: it may be infinite or NaN.
+
+        `window` as in `ascend`.
+        """
         import torch
 
         with memory_guard(self._device), torch.no_grad():
@@ -119,14 +122,17 @@ class TorchEngine:
             return outputs, pull(seed)
 
     def ascend(self, x: Tensor, objective: ObjectiveForm, window: Tensor | None = None) -> Ascent:
-        """Outputs, slacks, score and its gradient in one run; `window` `[b]` as `Engine.ascend` says."""
+        """Outputs, slacks, score and its gradient in one run; elements of the gradient that are not finite are 0.
+
+        `window` `[b]` as `Engine.ascend` says.
+        """
         import torch
 
         with memory_guard(self._device), torch.no_grad():
             outputs, pull = self._linearise(x, window)
             slack = slacks(objective, outputs)
             score, weight = reduce(objective, slack)
-            return Ascent(outputs, slack, score, weight, pull(output_seed(objective, weight)))
+            return Ascent(outputs, slack, score, weight, finite(pull(output_seed(objective, weight))))
 
     def _linearise(self, x: Tensor, window: Tensor | None) -> tuple[Tensor, Pullback]:
         """The outputs at `x`, and the map from a seed to the gradient there, which can be used once."""

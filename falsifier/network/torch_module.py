@@ -37,7 +37,9 @@ class ProgramModule(torch.nn.Module):
         lanes = inputs[0].shape[0]
         flat = [x.reshape(lanes, -1).to(self._type) for x in inputs]
         x = flat[0] if len(flat) == 1 else torch.cat(flat, dim=1)
-        (y,) = self._plan.run([x], {slot: getattr(self, name) for slot, name in self._buffer_names.items()})
+        y: torch.Tensor = self._plan.run([x], {slot: getattr(self, name) for slot, name in self._buffer_names.items()})[
+            0
+        ]
         if len(self._shapes) == 1:
             return y.reshape(lanes, *self._shapes[0])
         parts = y.split(self._sizes, dim=1)

@@ -17,25 +17,38 @@ def slacks(objective: ObjectiveForm, outputs: Tensor) -> Tensor:
 
 
 def reduce(objective: ObjectiveForm, slack: Tensor) -> tuple[Tensor, Tensor]:
-    """Slacks `[b, k]` -> score `[b]`, to be maximised, and its derivative by each slack, `[b, k]`. Padding (scale 0)
-    counts nowhere.
+    """Slacks `[b, k]` -> score `[b]`, to be maximised, and its derivative by each slack, `[b, k]`.
 
-    A lane whose atoms are all padding scores 0 with derivative 0.
+    Padding (scale 0) counts nowhere; a lane of nothing else scores 0. A NaN slack counts as the worst finite number in
+    the score and has derivative 0.
     """
     import torch
 
+    worst = -torch.finfo(slack.dtype).max / 2**20
     real = objective.scale > 0
-    scaled = torch.where(real, objective.scale * slack, torch.inf)
+    broken = slack.isnan()
+    usable = real & ~broken
+    scaled = (torch.where(broken, worst, slack) * objective.scale).clamp(worst, -worst)
     if objective.reduction is Reduction.HINGE:
-        return scaled.clamp(max=0).sum(dim=1), torch.where(scaled < 0, objective.scale, 0)
-    some = real.any(dim=1)
+        scaled = torch.where(real, scaled.clamp(max=0), 0)
+        return scaled.sum(dim=1), torch.where(usable & (scaled < 0), objective.scale, 0)
+    scaled = torch.where(real, scaled, torch.inf)
+    lowest, first = scaled.min(dim=1, keepdim=True)
+    base = torch.where(lowest < torch.inf, lowest, 0)
     if objective.reduction is Reduction.HARD:
-        score, at = scaled.min(dim=1)
-        share = torch.zeros_like(scaled).scatter_(1, at[:, None], 1.0)
+        score = base
+        share = torch.zeros_like(scaled).scatter_(1, first, 1.0)
     else:
-        score = -torch.logsumexp(-scaled, dim=1)
-        share = torch.softmax(-scaled, dim=1)
-    return torch.where(some, score, 0), torch.where(real, share * objective.scale, 0)
+        parts = (base - scaled).exp()
+        total = parts.sum(dim=1, keepdim=True)
+        score = torch.where(lowest < torch.inf, base - total.log(), 0)
+        share = parts / total
+    return score[:, 0], torch.where(usable, share * objective.scale, 0)
+
+
+def finite(gradient: Tensor) -> Tensor:
+    """A gradient with 0 in place of NaN and infinities, which would carry a lane out of every box."""
+    return gradient.nan_to_num(0.0, 0.0, 0.0)
 
 
 def output_seed(objective: ObjectiveForm, weight: Tensor) -> Tensor:

@@ -50,6 +50,9 @@ HOST_INPUTS: dict[str, tuple[int, ...]] = {
 numbers, so they stay in host memory, where reading them makes no accelerator wait."""
 
 
+_NOT_COMPUTED = ("uint16", "uint32", "uint64")  # torch stores these types and has next to no operations on them
+
+
 class Constants:
     """The constants of a program on one device, each moved there once, on first use.
 
@@ -127,7 +130,7 @@ class Plan:
     """Those primitives of a program that lead from the names `inputs` to the names `wanted`.
 
     Primitives that depend on constants alone run here and now. Raises UnsupportedError for a primitive without a
-    closure.
+    closure or of a type that torch does not compute with.
     """
 
     def __init__(self, program: Program, inputs: Sequence[str], wanted: Sequence[str], constants: Constants) -> None:
@@ -137,6 +140,7 @@ class Plan:
         needed = required(program.primitives, inputs, wanted)
         self._fixed = set(program.constants)
         self._host = host_values(program.primitives)
+        self._dtypes = {name: value.dtype.name for name, value in program.values.items()}
         self._inputs = [self._new(name) for name in inputs]
         steps = [step for primitive in needed if (step := self._resolve(primitive)) is not None]
         self._wanted = [self._slot(name, host=False) for name in wanted]
@@ -163,6 +167,9 @@ class Plan:
         """The step of a primitive; None if it could be run at once."""
         if primitive.op not in PRIMITIVES:
             raise UnsupportedError(f"the primitive {primitive.op} has no torch closure")
+        unsigned = [t for name in primitive.outputs if (t := self._dtypes.get(name)) in _NOT_COMPUTED]
+        if unsigned:
+            raise UnsupportedError(f"torch does not compute with {unsigned[0]} ({primitive.op})")
         rule = PRIMITIVES[primitive.op]
         said = HOST_INPUTS.get(primitive.op, ())
         on_host = not self._host.isdisjoint(primitive.outputs)
