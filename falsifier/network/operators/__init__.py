@@ -96,20 +96,29 @@ FILES: dict[str, tuple[str, str]] = {
     "scattering": ("", "GatherElements GatherND ScatterElements"),
     "resizing": ("Resize Upsample", "Resize"),
     "einsum": ("Einsum", "Einsum"),
+    "sampling": ("GridSample Col2Im", "GridSample"),
+    "spectral": ("DFT STFT", ""),
+    "refused": (
+        "NonZero NonMaxSuppression Unique ConstantOfShape Range Bernoulli Multinomial RandomNormalLike "
+        "RandomUniformLike Loop Scan SequenceMap Optional OptionalGetElement OptionalHasElement SequenceAt "
+        "SequenceConstruct SequenceErase SequenceInsert SequenceLength SplitToSequence ConcatFromSequence ImageDecoder "
+        "RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer",
+        "",
+    ),
     "recurrent": ("RNN GRU LSTM", ""),
     "quantization": (
         "QuantizeLinear DequantizeLinear DynamicQuantizeLinear MatMulInteger QLinearMatMul ConvInteger QLinearConv",
         "QuantizeLinear DequantizeLinear",
     ),
     "ordering": ("ArgMax ArgMin TopK CumSum", "ArgMax ArgMin TopK CumSum"),
-    "activations": ("Celu Gelu HardSigmoid HardSwish Mish PRelu Selu Shrink Swish ThresholdedRelu", "PRelu"),
+    "activations": ("Celu Gelu HardSigmoid HardSwish Mish PRelu Selu Shrink Softplus Swish ThresholdedRelu", ""),
     "arithmetic": ("Clip Max Mean Min Mod Pow Sum", "Clip Max Min Mod Pow"),
     "casting": ("Cast CastLike", "Cast"),
     "determinant": ("Det", "Det"),
     "elementary": (
-        "Abs Acos Acosh Asin Asinh Atan Atanh Cos Cosh Elu Erf Exp Log Reciprocal Sigmoid Sin Sinh Softplus Softsign "
+        "Abs Acos Acosh Asin Asinh Atan Atanh Cos Cosh Elu Erf Exp Log Reciprocal Sigmoid Sin Sinh Softsign "
         "Sqrt Tan Tanh",
-        "Abs Acos Acosh Asin Asinh Atan Atanh Cos Cosh Elu Erf Exp Log Reciprocal Sigmoid Sin Sinh Softplus Softsign "
+        "Abs Acos Acosh Asin Asinh Atan Atanh Cos Cosh Elu Erf Exp Log Reciprocal Sigmoid Sin Sinh Softsign "
         "Sqrt Tan Tanh",
     ),
     "layer_normalization": ("LayerNormalization RMSNormalization", "LayerNormalization"),

@@ -1,0 +1,33 @@
+"""Operators that no batched program can express, each with its reason: networks with them run one sample at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from falsifier.errors import UnsupportedError
+from falsifier.network.operators import Node
+from falsifier.network.program import Builder, Operand
+
+_REASONS = {
+    "how many results there are depends on the input": "NonZero NonMaxSuppression Unique",
+    "its shape depends on the input": "ConstantOfShape Range",
+    "it is random": "Bernoulli Multinomial RandomNormalLike RandomUniformLike",
+    "control flow is not lowered": "Loop Scan SequenceMap",
+    "sequences and optional values are not lowered": (
+        "Optional OptionalGetElement OptionalHasElement SequenceAt SequenceConstruct SequenceErase SequenceInsert "
+        "SequenceLength SplitToSequence ConcatFromSequence"
+    ),
+    "it is no function of numbers": (
+        "ImageDecoder RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer"
+    ),
+}
+
+
+def _refuse(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
+    reason = next(reason for reason, names in _REASONS.items() if node.op in names.split())
+    raise UnsupportedError(reason)
+
+
+LOWERINGS = {op: _refuse for names in _REASONS.values() for op in names.split()}
+PRIMITIVES: dict[str, Any] = {}
