@@ -6,12 +6,12 @@ tree on the original network. What the door refuses goes back to the search.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -187,7 +187,7 @@ def _demand(device: str) -> None:
 
 def _read(query: Any) -> Query:
     """A query from a path or from text: what holds a bracket is text."""
-    text = isinstance(query, bytes) or (isinstance(query, str) and "(" in query and not Path(query).exists())
+    text = isinstance(query, bytes) or (isinstance(query, str) and "(" in query and not os.path.exists(query))
     return parse(query) if text else read(query)
 
 

@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.errors import InputError
-from falsifier.query.evaluate import Arithmetic, failing
+from falsifier.query.evaluate import Arithmetic, Failure, explain
 from falsifier.query.tree import Kind
 from falsifier.witness.binding import CastError, bind
 from falsifier.witness.outcome import Rejection, Values, Witness, WitnessClass
 from falsifier.witness.polish import Bounds, input_bounds, polish
-from falsifier.witness.shortfall import shortfall
 
 if TYPE_CHECKING:
     from falsifier.network.reference import Reference
@@ -72,20 +71,17 @@ class Door:
             outputs, values = self._run(inputs)
         except InputError as error:  # a model may refuse some inputs, say an index out of range
             return Rejection(str(error))
-        with np.errstate(all="ignore"):
-            published = failing(self.query, values, Arithmetic.PUBLISHED)
-            written = failing(self.query, values, Arithmetic.EXACT)
-            if published:
-                amount = shortfall(self.query, published, values)
-                return Rejection(f"{_named(published, self.query)} by {amount:.3g}", tuple(published), amount)
-            if not written and all(bool(np.isfinite(output).all()) for output in outputs):
-                return Witness(inputs, outputs, WitnessClass.EXACT, "every assertion holds as written")
-            amount = shortfall(self.query, written, values) if written else np.inf
-        reason = "every assertion holds, an output is not finite"
-        if written:
-            reason = f"holds only under the published rule; as written {_named(written, self.query)} by {amount:.3g}"
+        if failures := explain(self.query, values, Arithmetic.PUBLISHED):
+            return _rejection(failures, _worst(failures))
+        failures = explain(self.query, values, Arithmetic.EXACT)
+        if failures:
+            reason = f"holds only under the published rule; as written {_worst(failures)}"
+        elif all(bool(np.isfinite(output).all()) for output in outputs):
+            return Witness(inputs, outputs, WitnessClass.EXACT, "every assertion holds as written")
+        else:
+            reason = "every assertion holds, but an output is not finite"
         if self.require is WitnessClass.EXACT:
-            return Rejection(reason, tuple(written), amount, published=True)
+            return _rejection(failures, reason, published=True)
         return Witness(inputs, outputs, WitnessClass.CORRECT, reason)
 
     def _run(self, inputs: Values) -> tuple[Values, Values]:
@@ -101,8 +97,13 @@ class Door:
         return outputs, values
 
 
-def _named(assertions: Sequence[int], query: Query) -> str:
-    """`assertion 3 of 7 fails`, counted from 1 as a reader of the file counts."""
-    shown = ", ".join(str(i + 1) for i in assertions[:5]) + (", .." if len(assertions) > 5 else "")
-    few = len(assertions) == 1
-    return f"{'assertion' if few else 'assertions'} {shown} of {len(query.assertions)} {'fails' if few else 'fail'}"
+def _rejection(failures: Sequence[Failure], reason: str, *, published: bool = False) -> Rejection:
+    shortfall = max((failure.shortfall for failure in failures), default=np.inf)
+    return Rejection(reason, tuple(failure.assertion for failure in failures), shortfall, published)
+
+
+def _worst(failures: Sequence[Failure]) -> str:
+    """The atom that fails by most, and by how much."""
+    worst = max(failures, key=lambda failure: failure.shortfall)
+    more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
+    return f"{worst.atom} fails by {worst.shortfall:.3g}{more}"

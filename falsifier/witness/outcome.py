@@ -31,7 +31,7 @@ class Witness:
 
 @dataclass(frozen=True)
 class Rejection:
-    """Why a candidate is no witness: indices of the assertions that fail, and the greatest amount by which one does.
+    """Why a candidate is no witness: which of the query's assertions fail, and the most by which one does.
 
     `shortfall` is in the units of the comparison (infinity where a value is not a number or nothing was compared).
     `published`: the published rule accepts the candidate, but the door was told to require more.
