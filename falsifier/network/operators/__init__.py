@@ -96,7 +96,7 @@ FILES: dict[str, tuple[str, str]] = {
     "scattering": ("", "GatherElements GatherND ScatterElements"),
     "resizing": ("Resize Upsample", "Resize"),
     "einsum": ("Einsum", "Einsum"),
-    "sampling": ("GridSample Col2Im", "GridSample"),
+    "sampling": ("AffineGrid GridSample Col2Im", "GridSample"),
     "spectral": ("DFT STFT", ""),
     "refused": (
         "NonZero NonMaxSuppression Unique ConstantOfShape Range Bernoulli Multinomial RandomNormalLike "

@@ -1,4 +1,4 @@
-"""GridSample and Col2Im: values read, or added up, at other places of an image."""
+"""AffineGrid, GridSample and Col2Im: values read, or added up, at other places of an image."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from falsifier.errors import UnsupportedError
 from falsifier.network.operators import Node, PrimitiveRule
 from falsifier.network.operators.composition import Tensor, compose, integers
 from falsifier.network.program import Builder, Operand, Value
@@ -36,6 +37,20 @@ def lower_grid_sample(build: Builder, node: Node, operands: Sequence[Operand]) -
 
 def _folded(build: Builder, operand: Tensor) -> Value:
     return build.fold(operand if isinstance(operand, Value) else build.spread(operand), 1)
+
+
+def lower_affine_grid(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
+    """The places of a regular grid under an affine map per sample entry: a product with constant places."""
+    theta = operands[0]
+    if not isinstance(theta, Value):
+        raise UnsupportedError("the size of the grid depends on the input")
+    n, _, *spatial = integers(operands[1], "the size of the grid")
+    aligned = node.attributes.get("align_corners", 0)
+    ticks = [np.linspace(-1, 1, d) if aligned and d > 1 else (2 * np.arange(d) + 1) / d - 1 for d in spatial]
+    places = np.meshgrid(*ticks, indexing="ij")[::-1]  # the innermost axis comes first
+    base = np.stack([*(p.reshape(-1) for p in places), np.ones(math.prod(spatial))], axis=-1).astype(theta.dtype)
+    moved = compose(build, "MatMul", base, compose(build, "Transpose", theta, perm=[0, 2, 1]))
+    return [compose(build, "Reshape", moved, np.array([n, *spatial, len(spatial)]))]
 
 
 def grid_sample_torch(inputs: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, ...]:
@@ -83,5 +98,5 @@ def lower_col2im(build: Builder, node: Node, operands: Sequence[Operand]) -> Seq
     return [build.shaped(y, (x.shape[0], channels, *image))]
 
 
-LOWERINGS = {"GridSample": lower_grid_sample, "Col2Im": lower_col2im}
+LOWERINGS = {"AffineGrid": lower_affine_grid, "GridSample": lower_grid_sample, "Col2Im": lower_col2im}
 PRIMITIVES = {"GridSample": PrimitiveRule(grid_sample_torch)}
