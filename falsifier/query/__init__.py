@@ -1,4 +1,6 @@
-"""VNN-LIB text to syntax tree (`tree`), back to text (`write`), and the reference evaluator (`evaluate`). No torch, no rounding."""
+"""VNN-LIB text to syntax tree (`tree`), back to text (`write`), and the reference evaluator (`evaluate`). No
+torch, no rounding.
+"""
 
 from falsifier.query.read import LIMIT as LIMIT
 from falsifier.query.read import parse as parse

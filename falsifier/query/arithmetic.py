@@ -39,8 +39,9 @@ class Arithmetic(Enum):
 class Point:
     """The values of all variables, as one arithmetic sees them.
 
-    `wide` `[slots]` float64: the values widened; `rounding` `[slots]`: the float type that a constant is rounded to when it
-    is compared with the slot, as an index into `types` (float64 where nothing is rounded); `whole` `[slots]`: integers.
+    `wide` `[slots]` float64: the values widened; `rounding` `[slots]`: the float type that a constant is rounded to
+    when it is compared with the slot, as an index into `types` (float64 where nothing is rounded); `whole`
+    `[slots]`: integers.
     """
 
     def __init__(self, query: Query, values: list[NDArray[Any]], arithmetic: Arithmetic) -> None:
@@ -62,7 +63,10 @@ class Point:
         sizes = [len(a) for a in self.arrays]
         self._offsets = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
         self.wide = np.concatenate([np.zeros(0), *(a.astype(np.float64) for a in self.arrays)])
-        types = [a.dtype if self.published and np.issubdtype(a.dtype, np.floating) else np.dtype(np.float64) for a in self.arrays]
+        types = [
+            a.dtype if self.published and np.issubdtype(a.dtype, np.floating) else np.dtype(np.float64)
+            for a in self.arrays
+        ]
         self.types = list(dict.fromkeys(types))
         self.rounding = np.repeat(np.array([self.types.index(t) for t in types], dtype=np.int8), sizes)
         self.whole = np.repeat(np.array([np.issubdtype(a.dtype, np.integer) for a in self.arrays], dtype=bool), sizes)
@@ -92,7 +96,9 @@ class Point:
             out[chosen] = value[chosen].astype(kind).astype(np.float64)
         return out
 
-    def beyond_float64(self, slot: NDArray[np.int64], other: NDArray[np.int64], value: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def beyond_float64(
+        self, slot: NDArray[np.int64], other: NDArray[np.int64], value: NDArray[np.float64]
+    ) -> NDArray[np.bool_]:
         """Atoms that float64 columns may decide wrongly: large integers. `other` is -1 where `value` is compared."""
         large = self.whole & (np.abs(self.wide) >= _EXACT_INTEGER)
         return np.asarray(large[slot] | np.where(other < 0, np.abs(value) >= _EXACT_INTEGER, large[other]))
@@ -163,7 +169,9 @@ def _sum(arguments: list[Scalar]) -> Scalar:
 
 
 def _compare(relation: Relation, left: Any, right: Any) -> Any:
-    """Elementwise on arrays as on numbers. NaN satisfies nothing; == and != are read off the difference, so inf == inf does not hold."""
+    """Elementwise on arrays as on numbers. NaN satisfies nothing; == and != are read off the difference, so inf ==
+    inf does not hold.
+    """
     if relation is Relation.LE:
         return left <= right
     if relation is Relation.LT:

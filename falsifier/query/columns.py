@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,13 @@ class Columns:
         else:
             at = order
         return Columns(
-            self.left[at], self.relation[at], self.right[at], self.value[at], self.start[at], self.stop[at], self.beyond[at]
+            self.left[at],
+            self.relation[at],
+            self.right[at],
+            self.value[at],
+            self.start[at],
+            self.stop[at],
+            self.beyond[at],
         )
 
 
@@ -80,7 +87,9 @@ def comparison(c: Columns, atom: int, source: bytes) -> Compare:
 def connective(
     parts: list[Formula | int], stream: Stream, columns: Columns, source: bytes, *, conjoined: bool
 ) -> list[Formula]:
-    """The parts of an `and` or `or` with items (given by their numbers) made tables, neighbours in one where that is the same."""
+    """The parts of an `and` or `or` with items (given by their numbers) made tables, neighbours in one where that
+    is the same.
+    """
     out: list[Formula] = []
     run: list[int] = []
 
@@ -110,7 +119,9 @@ def connective(
 
 
 def runs(stream: Stream, columns: Columns, first: int, last: int) -> Iterator[Piece]:
-    """Items `first:last`, asserted one after another, as few pieces: neighbouring conjunctions over inputs alone, and those over more, merge."""
+    """Items `first:last`, asserted one after another, as few pieces: neighbouring conjunctions over inputs alone,
+    and those over more, merge.
+    """
     if first == last:
         return
     many = np.diff(stream.items[first : last + 1]) > 1
@@ -118,7 +129,7 @@ def runs(stream: Stream, columns: Columns, first: int, last: int) -> Iterator[Pi
     beyond = np.logical_or.reduceat(columns.beyond[stream.order[starts[0] : starts[-1]]], starts[:-1] - starts[0])
     change = many[1:] | many[:-1] | (beyond[1:] != beyond[:-1])
     bounds = [first, *(np.flatnonzero(change) + 1 + first).tolist(), last]
-    for a, b in zip(bounds[:-1], bounds[1:], strict=True):
+    for a, b in pairwise(bounds):
         yield piece(stream, columns, a, b, conjoined=not many[a - first])
 
 

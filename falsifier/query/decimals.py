@@ -1,9 +1,9 @@
 """Digits in a text to numbers, a whole column at a time and correctly rounded: the same float64 as `float()` gives.
 
-Eight digits are converted in one 64-bit word. A decimal of at most 19 digits, at most 22 of them behind the point, is an
-integer below 2^64 over a power of ten that float64 holds exactly; the quotient is formed with an error term, and whatever
-lies so near the middle of two float64 that the term could decide wrongly (as well as exponents and longer texts) goes
-through `float()`.
+Eight digits are converted in one 64-bit word. A decimal of at most 19 digits, at most 22 of them behind the point,
+is an integer below 2^64 over a power of ten that float64 holds exactly; the quotient is formed with an error term,
+and whatever lies so near the middle of two float64 that the term could decide wrongly (as well as exponents and
+longer texts) goes through `float()`.
 """
 
 from __future__ import annotations
@@ -25,22 +25,30 @@ _BLOCK = 16384  # numbers converted at a time, so that the columns between stay 
 
 
 def words(text: bytes) -> NDArray[np.uint64]:
-    """`[len(text) - 7]`: the eight bytes from every position on, the first one in the lowest bits. A view, not a copy."""
+    """`[len(text) - 7]`: the eight bytes from every position on, the first one in the lowest bits. A view, not a
+    copy.
+    """
     return np.ndarray((len(text) - 7,), dtype=np.dtype("<u8"), buffer=text, strides=(1,))
 
 
-def digits(view: NDArray[np.uint64], stop: NDArray[np.int64], count: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+def digits(
+    view: NDArray[np.uint64], stop: NDArray[np.int64], count: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     """Value of the `count` (0 to 8) digits before `stop`, and whether they are digits at all."""
     mask = _MASKS[count]
     v = (view[stop - 8] ^ _ZEROS) & mask
     valid = ((v | (v + _NINES)) & _TOPS) == 0
     v = v * np.uint64(10) + (v >> np.uint64(8))
     low = np.uint64(0x000000FF000000FF)
-    v = ((v & low) * np.uint64(0x000F424000000064) + ((v >> np.uint64(16)) & low) * np.uint64(0x0000271000000001)) >> np.uint64(32)
+    v = (
+        (v & low) * np.uint64(0x000F424000000064) + ((v >> np.uint64(16)) & low) * np.uint64(0x0000271000000001)
+    ) >> np.uint64(32)
     return v, valid
 
 
-def _long_digits(view: NDArray[np.uint64], stop: NDArray[np.int64], count: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+def _long_digits(
+    view: NDArray[np.uint64], stop: NDArray[np.int64], count: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     """As `digits`, up to 19 of them."""
     value, valid = digits(view, stop, np.minimum(count, 8))
     longest = int(count.max(initial=0))
@@ -55,8 +63,8 @@ def _long_digits(view: NDArray[np.uint64], stop: NDArray[np.int64], count: NDArr
 class Numbers:
     """A column of numbers. `value` is NaN where the text is not a number at all.
 
-    `plain`: an optional sign, digits, at most one point; `signed`: begins with + or -; `whole`: digits before the point;
-    `places`: digits behind it, -1 without a point. The last two say nothing where not plain.
+    `plain`: an optional sign, digits, at most one point; `signed`: begins with + or -; `whole`: digits before the
+    point; `places`: digits behind it, -1 without a point. The last two say nothing where not plain.
     """
 
     value: NDArray[np.float64]
@@ -70,7 +78,11 @@ def numbers(text: bytes, start: NDArray[np.int64], stop: NDArray[np.int64]) -> N
     """Convert the tokens `text[start:stop]`, ascending, none empty; `text` is padded as `Source.text` is."""
     n = len(start)
     out = Numbers(
-        np.empty(n), np.empty(n, dtype=bool), np.empty(n, dtype=bool), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+        np.empty(n),
+        np.empty(n, dtype=bool),
+        np.empty(n, dtype=bool),
+        np.empty(n, dtype=np.int64),
+        np.empty(n, dtype=np.int64),
     )
     for a in range(0, n, _BLOCK):
         part = _block(text, start[a : a + _BLOCK], stop[a : a + _BLOCK])

@@ -1,4 +1,6 @@
-"""The forms of a 1.0 text that the columns do not take: nested connectives and arithmetic to nodes, on an explicit stack."""
+"""The forms of a 1.0 text that the columns do not take: nested connectives and arithmetic to nodes, on an explicit
+stack.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +45,8 @@ _OPERATORS = frozenset(map(int, (*range(RELATION_COUNT), Token.AND, Token.OR, To
 class Forms:
     """Parser of the top-level forms of one stretch of text.
 
-    `slots` gives the slots of some names (columns of start and stop), negative where a name has none; `unknown` the error
-    for such a name.
+    `slots` gives the slots of some names (columns of start and stop), negative where a name has none; `unknown` the
+    error for such a name.
     """
 
     def __init__(
@@ -117,7 +119,7 @@ class Forms:
         return parts
 
     def _closed(self, operator: int, parts: list[Part], opened: int) -> Part:
-        if operator == _AND or operator == _OR:
+        if operator in (_AND, _OR):
             if not parts:
                 raise self._error(opened, "0 arguments for", "it takes at least one formula")
             if len(parts) == 1 and not isinstance(parts[0], _TERMS):

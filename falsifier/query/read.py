@@ -1,4 +1,6 @@
-"""A file or a text to a `Query`: opens, unpacks, recognises the version by the text, and hands over to that version's reader."""
+"""A file or a text to a `Query`: opens, unpacks, recognises the version by the text, and hands over to that
+version's reader.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ _FIRST = re.compile(
 
 
 def read(path: str | os.PathLike[str], *, limit: int = LIMIT) -> Query:
-    """Parse a VNN-LIB file, plain or gzip (told apart by the first bytes), of version 1.0 or 2.0 (told apart by the text).
+    """Parse a VNN-LIB file, plain or gzip (told apart by the first bytes), of version 1.0 or 2.0 (told apart by the
+    text).
 
     `limit`: the largest size of the unpacked text, in bytes.
 

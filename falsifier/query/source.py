@@ -1,7 +1,8 @@
-"""The text of a query as bytes, with the places in it that messages name. Comments and quoted strings are blanked once, here.
+"""The text of a query as bytes, with the places in it that messages name. Comments and quoted strings are blanked
+once, here.
 
-`text` begins and ends with `PAD` blanks, so that eight-byte words may be read around every token; positions everywhere in
-this package are positions in `text`.
+`text` begins and ends with `PAD` blanks, so that eight-byte words may be read around every token; positions
+everywhere in this package are positions in `text`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class Source:
-    """A query's text ready for scanning.
+    """A query's text ready for scanning: `text` blanked and padded, `raw` as it came.
 
     Raises InputError for a text that is empty, holds NUL bytes or is not UTF-8.
     """
@@ -29,6 +30,7 @@ class Source:
         if not text.strip():
             raise InputError(f"{origin}: the file is empty; expected a VNN-LIB query")
         pad = b" " * PAD
+        self.raw = text
         nul = text.find(b"\0")
         self.text: bytes = b"".join((pad, text, pad))
         if nul >= 0:

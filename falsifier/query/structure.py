@@ -1,9 +1,11 @@
-"""Tokens to structure without looking at names or numbers: simple comparisons, and the ands and ors over them, column-wise.
+"""Tokens to structure without looking at names or numbers: simple comparisons, and the ands and ors over them,
+column-wise.
 
-A *simple comparison* is `(relation operand operand)` over names and numbers. A `Stream` is the token columns in which simple
-comparisons, and whatever `and`/`or` holds nothing but such, are replaced by one ITEM each; an item is an `or` of clauses, a
-clause an `and` of comparisons (atoms), kept as offsets into one order of atoms. Merging a connective is then the removal of
-offsets, for all connectives of one level at once. What no such step reduces stays as tokens, for the dialect's own parser.
+A *simple comparison* is `(relation operand operand)` over names and numbers. A `Stream` is the token columns in
+which simple comparisons, and whatever `and`/`or` holds nothing but such, are replaced by one ITEM each; an item is
+an `or` of clauses, a clause an `and` of comparisons (atoms), kept as offsets into one order of atoms. Merging a
+connective is then the removal of offsets, for all connectives of one level at once. What no such step reduces stays
+as tokens, for the dialect's own parser.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ def simple(tokens: Tokens) -> Index:
     left, right = kind[at + 1], kind[at + 2]
     named, numbered = left == Token.NAME, right == Token.NAME
     operands = (named & (numbered | (right == Token.NUMBER))) | (numbered & (left == Token.NUMBER))
-    return at[operands & (kind[at - 1] == Token.OPEN) & (kind[at + 3] == Token.CLOSE)]
+    found: Index = at[operands & (kind[at - 1] == Token.OPEN) & (kind[at + 3] == Token.CLOSE)]
+    return found
 
 
 def ranges(start: Index, count: Index) -> Index:
@@ -42,7 +45,8 @@ def ranges(start: Index, count: Index) -> Index:
 class Stream:
     """kind `[s]`, and token `[s]`: which token stands here, of an ITEM its first one.
 
-    The j-th ITEM of the stream holds clauses `items[j]:items[j + 1]`; clause c holds atoms `order[clauses[c]:clauses[c + 1]]`.
+    The j-th ITEM of the stream holds clauses `items[j]:items[j + 1]`; clause c holds atoms
+    `order[clauses[c]:clauses[c + 1]]`.
     """
 
     kind: NDArray[np.int8]
@@ -109,18 +113,23 @@ def _sums(values: NDArray[np.bool_] | Index, first: Index, count: Index) -> Inde
     return np.asarray(total[first + count] - total[first])
 
 
-def _worth_a_product(stream: Stream, many: NDArray[np.bool_], first: Index, count: Index, at: Index) -> NDArray[np.bool_]:
-    """Where (atoms outside the one `or`) x (its clauses) + its atoms is small, and the whole is not an assert's own formula."""
+def _worth_a_product(
+    stream: Stream, many: NDArray[np.bool_], first: Index, count: Index, at: Index
+) -> NDArray[np.bool_]:
+    """Where (atoms outside the one `or`) x (its clauses) + its atoms is small, and the whole is not an assert's
+    own formula.
+    """
     size = np.diff(stream.clauses[stream.items])
     outside = _sums(np.where(many, 0, size), first, count)
     clauses = stream.items[first + count] - stream.items[first] - (count - 1)  # every part but the `or` is one clause
     written = clauses * outside + _sums(np.where(many, size, 0), first, count)
     inside = (at < 2) | (stream.kind[at - 2] != Token.ASSERT)
-    return inside & (written <= _PRODUCT)
+    return np.asarray(inside & (written <= _PRODUCT))
 
 
 def _multiply(stream: Stream, first: Index, count: Index, many: NDArray[np.bool_]) -> None:
-    """Give each clause of the one many-claused part of these conjunctions the atoms of the other parts; those are left empty.
+    """Give each clause of the one many-claused part of these conjunctions the atoms of the other parts; those are left
+    empty.
 
     Afterwards the other parts hold no clause, so that merging the items is all that remains.
     """
@@ -165,7 +174,8 @@ def replace(stream: Stream, at: Index, count: int, kind: Token) -> None:
 
 @dataclass(frozen=True)
 class Level:
-    """A top-level stretch of a stream: entries `low:high` are one form, or, where `bounds`, items `low:high` are asserted.
+    """A top-level stretch of a stream: entries `low:high` are one form, or, where `bounds`, items `low:high` are
+    asserted.
 
     `item` numbers the first item of either.
     """
@@ -177,7 +187,9 @@ class Level:
 
 
 def levels(stream: Stream) -> list[Level]:
-    """The stream's top level in order: runs of BOUND (declarations between them do not count), and the other forms one by one."""
+    """The stream's top level in order: runs of BOUND (declarations between them do not count), and the other forms
+    one by one.
+    """
     kind = stream.kind
     depth = np.cumsum((kind == Token.OPEN).view(np.int8) - (kind == Token.CLOSE).view(np.int8), dtype=np.int64)
     rank = np.concatenate(([0], np.cumsum((kind == Token.ITEM) | (kind == Token.BOUND))))

@@ -1,6 +1,7 @@
 """Text to tokens, as columns: kind, start, stop of every bracket and word, one whole top-level form after another.
 
-Nothing here is recursive and no token becomes a Python object, so that 10^8 bytes and 10^6 nested brackets are ordinary.
+Nothing here is recursive and no token becomes a Python object, so that 10^8 bytes and 10^6 nested brackets are
+ordinary.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ _CHUNK = 1 << 20  # bytes tokenised at a time: the columns of a chunk stay in th
 
 
 class Token(IntEnum):
-    """What a token is. The relations come first and in the order of `tree.RELATIONS`, so that a kind is a relation's code."""
+    """What a token is. The relations come first and in the order of `tree.RELATIONS`, so that a kind is a
+    relation's code.
+    """
 
     LE = 0
     LT = auto()
@@ -134,7 +137,10 @@ def forms(source: Source, begin: int, end: int) -> Iterator[Tokens]:
         if len(depths) and int(depths.min()) < 0:
             stray = int(np.argmax(depths < 0))
             raise source.error(
-                int(tokens.start[stray]), int(tokens.stop[stray]), "bracket closes nothing", "remove it, or open one before it"
+                int(tokens.start[stray]),
+                int(tokens.stop[stray]),
+                "bracket closes nothing",
+                "remove it, or open one before it",
             )
         whole = int(np.flatnonzero(depths == 0)[-1]) + 1 if len(depths) and bool((depths == 0).any()) else 0
         if whole:
@@ -176,7 +182,9 @@ def _tokenise(source: Source, begin: int, end: int) -> Tokens:
         if closing:
             raise source.error(found, found + 1, f"{closing} without its partner", "close or remove it")
         width = next((w for w in (2, 3, 4) if _is_character(source.text[found : found + w])), 1)
-        raise source.error(found, found + width, "character that VNN-LIB does not use", "remove it, or make the line a comment")
+        raise source.error(
+            found, found + width, "character that VNN-LIB does not use", "remove it, or make the line a comment"
+        )
     c = np.frombuffer(classes, dtype=np.uint8)
     here, before, after = c[1:-1], c[:-2] == _WORD, c[2:] == _WORD
     word, bracket = here == _WORD, here == _BRACKET
@@ -199,7 +207,7 @@ def _kinds(text: bytes, start: NDArray[np.int64], stop: NDArray[np.int64]) -> ND
     view = words(text)
     length = stop - start
     head = view[start] & _LOW[np.minimum(length, 8)]
-    kind = _KIND_OF_FIRST[(head & np.uint64(255)).astype(np.intp)]
+    kind: NDArray[np.int8] = _KIND_OF_FIRST[(head & np.uint64(255)).astype(np.intp)]
     for value, named in _HEADS:  # eight bytes hold each of these words whole
         kind[head == value] = named
     declare = np.flatnonzero(head == _DECLARE)
@@ -221,4 +229,6 @@ def _unclosed(source: Source, tokens: Tokens, opened: int) -> InputError:
                 f"the form that opens in line {line} is not closed before",
                 f"a closing bracket is missing in line {line} or after it",
             )
-    return source.error(opened, opened + 1, "bracket is never closed", "add the missing ')', or fetch the rest of the file")
+    return source.error(
+        opened, opened + 1, "bracket is never closed", "add the missing ')', or fetch the rest of the file"
+    )

@@ -2,9 +2,9 @@
 
 A query is satisfiable iff the property that its author had in mind is violated.
 
-Every element of every declared variable has a *slot*: its position when all declared variables are laid out flat, row-major,
-network by network, and inside a network inputs, then hidden, then outputs, each in the file's order. For VNN-LIB 1.0 that
-is X_0 .. X_{n-1}, Y_0 .. Y_{m-1}. An assignment is therefore one flat vector.
+Every element of every declared variable has a *slot*: its position when all declared variables are laid out flat,
+row-major, network by network, and inside a network inputs, then hidden, then outputs, each in the file's order. For
+VNN-LIB 1.0 that is X_0 .. X_{n-1}, Y_0 .. Y_{m-1}. An assignment is therefore one flat vector.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ _FLIPPED = {Relation.LE: Relation.GE, Relation.GE: Relation.LE, Relation.LT: Rel
 
 @dataclass(frozen=True)
 class Variable:
-    """A declared tensor. `dtype` as declared: `real`, `float32`, `int8`, ...; `shape` the declared dimensions, () for a scalar."""
+    """A declared tensor. `dtype` as declared: `real`, `float32`, `int8`, ...; `shape` the declared dimensions, ()
+    for a scalar.
+    """
 
     name: str
     kind: Kind
@@ -145,11 +147,13 @@ class Or:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Many simple comparisons as columns: an `or` over clauses of an `and` over atoms; 10^6 atoms fit where objects would not.
+    """Many simple comparisons as columns: an `or` over clauses of an `and` over atoms; 10^6 atoms fit where objects
+    would not.
 
-    Atom i compares slot `left[i]` by `RELATIONS[relation[i]]` with slot `right[i]`, or, where `right[i]` is -1, with a constant:
-    `value[i]` is its nearest float64, and the text as written is `source[start[i]:stop[i]]`. Atoms written with the constant
-    first are stored flipped. Clause c holds atoms `clauses[c]:clauses[c + 1]`. A conjunction of bounds is a table of one clause.
+    Atom i compares slot `left[i]` by `RELATIONS[relation[i]]` with slot `right[i]`, or, where `right[i]` is -1,
+    with a constant: `value[i]` is its nearest float64, and the text as written is `source[start[i]:stop[i]]`. Atoms
+    written with the constant first are stored flipped. Clause c holds atoms `clauses[c]:clauses[c + 1]`. A
+    conjunction of bounds is a table of one clause.
     """
 
     left: NDArray[np.int64]

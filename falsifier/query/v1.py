@@ -1,7 +1,7 @@
 """Reader of VNN-LIB 1.0: the SMT-LIB dialect of `declare-const` and `assert` over X_0, X_1, .. and Y_0, Y_1, ..
 
-The text goes through columns (`tokens`, `structure`, `columns`): simple comparisons and the ands and ors over them never
-become objects. Only other forms (arithmetic, deep nesting) are parsed into nodes, on a stack (`nodes`).
+The text goes through columns (`tokens`, `structure`, `columns`): simple comparisons and the ands and ors over them
+never become objects. Only other forms (arithmetic, deep nesting) are parsed into nodes, on a stack (`nodes`).
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def _stretch(source: Source, tokens: Tokens) -> _Stretch:
     constants = _matching(kind, Token.DECLARE_CONST, (Token.NAME, Token.REAL, Token.CLOSE))
     declared = stream.token[constants + 1]
     replace(stream, constants, 4, Token.DECLARED)
-    functions = _matching(stream.kind, Token.DECLARE_FUN, (Token.NAME, Token.OPEN, Token.CLOSE, Token.REAL, Token.CLOSE))
+    functions = _matching(
+        stream.kind, Token.DECLARE_FUN, (Token.NAME, Token.OPEN, Token.CLOSE, Token.REAL, Token.CLOSE)
+    )
     declared = np.sort(np.concatenate((declared, stream.token[functions + 1])))
     replace(stream, functions, 6, Token.DECLARED)
     return _Stretch(tokens, stream, columns, declared, used)
@@ -81,7 +83,7 @@ def _matching(kind: NDArray[np.int8], first: Token, rest: tuple[Token, ...]) -> 
     at = at[kind[at - 1] == Token.OPEN]
     for i, expected in enumerate(rest, 1):
         at = at[kind[at + i] == expected]
-    return at
+    return np.asarray(at)
 
 
 def _columns(source: Source, tokens: Tokens, atoms: Index) -> tuple[Columns, Index]:

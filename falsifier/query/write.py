@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -111,9 +112,7 @@ def _atoms(table: Table, name: Callable[[int], str]) -> list[str]:
 def _table(table: Table, name: Callable[[int], str]) -> str:
     atoms = _atoms(table, name)
     bounds = table.clauses.tolist()
-    clauses = [
-        atoms[a] if b - a == 1 else f"(and {' '.join(atoms[a:b])})" for a, b in zip(bounds[:-1], bounds[1:], strict=True)
-    ]
+    clauses = [atoms[a] if b - a == 1 else f"(and {' '.join(atoms[a:b])})" for a, b in pairwise(bounds)]
     return clauses[0] if len(clauses) == 1 else f"(or {' '.join(clauses)})"
 
 
