@@ -17,11 +17,11 @@ from falsifier.network.operators.elementwise import (
     compare,
     elementwise,
     gradient_to,
+    masked,
     operand_named,
     present,
     smallest_divisor,
     sole_gradient,
-    where,
 )
 from falsifier.network.program import Builder, Operand, Primitive, Value
 
@@ -95,13 +95,16 @@ def extremum_adjoint(build: Builder, primitive: Primitive, gradients: Gradients)
     """To the operand that won; to the first Value where both are equal, so that a clipped one can move back."""
     g = sole_gradient(build, gradients)
     a, b = primitive.inputs
+    if a == b:
+        return [g, None]
     first, second = (a, b) if a in build.program.values else (b, a)
     order = "GreaterOrEqual" if primitive.op == "Max" else "LessOrEqual"
     wins = compare(build, order, operand_named(build, first), operand_named(build, second))
-    parts = {first: gradient_to(build, first, where(build, wins, g, 0.0, g.dtype))}
+    won = masked(build, wins, g)
+    parts = {first: gradient_to(build, first, won)}
     if second in build.program.values:
-        parts[second] = gradient_to(build, second, where(build, wins, 0.0, g, g.dtype)) if second != first else None
-    return [parts.get(a), parts.get(b) if a != b else None]
+        parts[second] = gradient_to(build, second, elementwise(build, "Sub", g, won))
+    return [parts.get(a), parts.get(b)]
 
 
 def clip_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
@@ -109,8 +112,7 @@ def clip_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> 
     g = sole_gradient(build, gradients)
     x = build.program.values[primitive.inputs[0]]
     y = build.program.values[primitive.outputs[0]]
-    inside = compare(build, "Equal", x, y)
-    return [where(build, inside, g, 0.0, g.dtype), None, None][: len(primitive.inputs)]
+    return [masked(build, compare(build, "Equal", x, y), g), None, None][: len(primitive.inputs)]
 
 
 def pow_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:

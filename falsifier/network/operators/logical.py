@@ -12,6 +12,7 @@ from falsifier.network.operators import Gradients, Node, PrimitiveRule
 from falsifier.network.operators.elementwise import (
     elementwise,
     gradient_to,
+    masked,
     operand_named,
     present,
     sole_gradient,
@@ -54,13 +55,16 @@ def lower_where(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequ
 
 
 def where_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
-    """To the branch that was taken; a gradient that is not finite does not leak into the other."""
+    """To the branch that was taken."""
     g = sole_gradient(build, gradients)
     condition, a, b = (operand_named(build, name) for name in primitive.inputs)
-    to_a = where(build, condition, g, 0.0, g.dtype) if isinstance(a, Value) else None
-    to_b = where(build, condition, 0.0, g, g.dtype) if isinstance(b, Value) else None
-    parts = zip(primitive.inputs[1:], (to_a, to_b), strict=True)
-    return [None, *(None if part is None else gradient_to(build, name, part) for name, part in parts)]
+    to_a = masked(build, condition, g)
+    results: list[Value | None] = [None, None, None]
+    if isinstance(a, Value):
+        results[1] = gradient_to(build, primitive.inputs[1], to_a)
+    if isinstance(b, Value):
+        results[2] = gradient_to(build, primitive.inputs[2], elementwise(build, "Sub", g, to_a))
+    return results
 
 
 def order_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:

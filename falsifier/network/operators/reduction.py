@@ -10,7 +10,7 @@ import numpy as np
 
 from falsifier.errors import UnsupportedError
 from falsifier.network.operators import Gradients, Node, PrimitiveRule
-from falsifier.network.operators.elementwise import compare, elementwise, sole_gradient, where
+from falsifier.network.operators.elementwise import compare, elementwise, masked, sole_gradient, where
 from falsifier.network.program import Builder, Operand, Primitive, Shape, Value
 
 
@@ -113,7 +113,7 @@ def extremum_adjoint(build: Builder, primitive: Primitive, gradients: Gradients)
     g = sole_gradient(build, gradients)
     x = build.program.values[primitive.inputs[0]]
     y = build.program.values[primitive.outputs[0]]
-    return [where(build, compare(build, "Equal", x, y), g, 0.0, g.dtype), None]
+    return [masked(build, compare(build, "Equal", x, y), g), None]
 
 
 def product_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
