@@ -48,8 +48,9 @@ def lower_where(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequ
         refused = build.elementwise("Not", [condition])
         return [build.elementwise("Or", [first, build.elementwise("And", [refused, b])])]
     if isinstance(condition, Value) and isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.dtype.kind == "f":
-        step = a - b
-        if (step + b == a).all():  # a step function: as a cast it has a straight-through gradient
+        finite = bool(np.isfinite(a).all() and np.isfinite(b).all())
+        step = a - b if finite else a
+        if finite and (step + b == a).all():  # a step function: as a cast it has a straight-through gradient
             return [elementwise(build, "Add", elementwise(build, "Mul", build.cast(condition, a.dtype), step), b)]
     return [where(build, condition, a, b, a.dtype)]
 
