@@ -123,7 +123,8 @@ class _Walk:
         bound: dict[str, Any] | None = None,
     ) -> None:
         """Lower the nodes that `outputs` need. `bound`: the attributes of the call, in a function body."""
-        for proto in reading.needed(nodes, outputs):
+        for written in reading.needed(nodes, outputs):
+            proto = written if bound is None else reading.bound_node(written, bound)
             domain = "" if proto.domain == "ai.onnx" else proto.domain
             if domain not in opsets:
                 raise UnsupportedError(
@@ -133,7 +134,7 @@ class _Walk:
                 proto.op_type,
                 domain,
                 opsets[domain],
-                reading.attributes(proto.attribute, bound),
+                reading.attributes(proto.attribute),
                 tuple(proto.output),
                 proto.name or next((o for o in proto.output if o), ""),
             )

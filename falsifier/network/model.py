@@ -25,19 +25,32 @@ def widened(array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(computed_dtype(array.dtype), copy=False)
 
 
-def attributes(protos: Iterable[Any], bound: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Attributes decoded: int, float, str (bytes where it is not UTF-8), lists of these, arrays, GraphProto.
+def bound_node(node: Any, bound: dict[str, Any]) -> Any:
+    """A node of a function body, the attributes that refer to those of the call given their values, or left out."""
+    from onnx import NodeProto, helper, numpy_helper
 
-    In a function body, an attribute that refers to one of the call takes its value from `bound`, or is absent.
-    """
+    if not any(a.ref_attr_name for a in node.attribute):
+        return node
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    del copy.attribute[:]
+    for a in node.attribute:
+        if not a.ref_attr_name:
+            copy.attribute.append(a)
+        elif a.ref_attr_name in bound:
+            value = bound[a.ref_attr_name]
+            value = numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+            copy.attribute.append(helper.make_attribute(a.name, value, attr_type=a.type))
+    return copy
+
+
+def attributes(protos: Iterable[Any]) -> dict[str, Any]:
+    """Attributes decoded: int, float, str (bytes where it is not UTF-8), lists of these, arrays, GraphProto."""
     from onnx import AttributeProto
 
     decoded: dict[str, Any] = {}
     for a in protos:
-        if a.ref_attr_name:
-            if bound is not None and a.ref_attr_name in bound:
-                decoded[a.name] = bound[a.ref_attr_name]
-        elif a.type == AttributeProto.INT:
+        if a.type == AttributeProto.INT:
             decoded[a.name] = a.i
         elif a.type == AttributeProto.FLOAT:
             decoded[a.name] = a.f

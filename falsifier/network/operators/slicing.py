@@ -64,14 +64,14 @@ def lower_slice(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequ
     return [take_slices(build, x, slices_of(node, x.shape, rest))]
 
 
-def take_slices(build: Builder, x: Value, slices: tuple[slice, ...]) -> Value:
-    """The part of a sample that Python slices select, one per axis."""
+def take_slices(build: Builder, x: Value, slices: tuple[slice, ...]) -> Value | NDArray[Any]:
+    """The part of a sample that Python slices select, one per axis. An empty part is a constant: it holds nothing."""
     counts = tuple(len(range(d)[s]) for d, s in zip(x.shape, slices, strict=True))
     cut = [i for i, s in enumerate(slices) if s != slice(0, x.shape[i], 1)]
     if counts == x.shape and all(slices[i].step == 1 for i in cut):
         return x
     if 0 in counts:
-        raise UnsupportedError("an empty tensor")
+        return np.empty(counts, dtype=x.dtype)
     drop = _unit_axes(x.shape, cut[0])
     axes = np.array([i - drop + 1 for i in cut], dtype=np.int64)
     starts = np.array([slices[i].start for i in cut], dtype=np.int64)
@@ -91,17 +91,20 @@ def lower_split(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequ
         count = node.attributes.get("num_outputs", len(node.outputs))
         step = -(-x.shape[axis] // count)  # the last part may be smaller (opset 18)
         sizes = [min(step, x.shape[axis] - i * step) for i in range(count)]
-    if 0 in sizes:
-        raise UnsupportedError("an empty tensor")
-    drop = _unit_axes(x.shape, axis)
     shapes = [(*x.shape[:axis], int(s), *x.shape[axis + 1 :]) for s in sizes]
-    parts = build.emit_many(
+    if 0 in sizes:
+        ends = np.cumsum(sizes).tolist()
+        whole = [slice(0, d, 1) for d in x.shape]
+        parts = [(*whole[:axis], slice(e - s, e, 1), *whole[axis + 1 :]) for s, e in zip(sizes, ends, strict=True)]
+        return [take_slices(build, x, part) for part in parts]
+    drop = _unit_axes(x.shape, axis)
+    cut = build.emit_many(
         "Split",
         [build.view(x, x.shape[drop:]), np.array(sizes, dtype=np.int64)],
         [(s[drop:], x.dtype) for s in shapes],
         axis=axis - drop + 1,
     )
-    return [build.shaped(p, s) for p, s in zip(parts, shapes, strict=True)]
+    return [build.shaped(p, s) for p, s in zip(cut, shapes, strict=True)]
 
 
 def lower_gather(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
@@ -115,16 +118,18 @@ def lower_gather(build: Builder, node: Node, operands: Sequence[Operand]) -> Seq
     axis = node.attributes.get("axis", 0) % len(x.shape)
     d = x.shape[axis]
     places = np.where(indices < 0, indices + d, indices).astype(np.int64)
+    shape = (*x.shape[:axis], *places.shape, *x.shape[axis + 1 :])
     if places.size == 0:
-        raise UnsupportedError("an empty tensor")
+        return [np.empty(shape, dtype=x.dtype)]
     if places.min() < 0 or places.max() >= d:
         raise UnsupportedError(f"index {int(places.max())} is outside an axis of length {d}")
-    shape = (*x.shape[:axis], *places.shape, *x.shape[axis + 1 :])
     flat = places.ravel()
     if (np.diff(flat) == 1).all():
         slices = [slice(0, k, 1) for k in x.shape]
         slices[axis] = slice(int(flat[0]), int(flat[-1]) + 1, 1)
-        return [build.shaped(take_slices(build, x, tuple(slices)), shape)]
+        part = take_slices(build, x, tuple(slices))
+        assert isinstance(part, Value)
+        return [build.shaped(part, shape)]
     drop = _unit_axes(x.shape, axis)
     stored = (*x.shape[drop:axis], flat.size, *x.shape[axis + 1 :])
     y = build.emit("Gather", [build.view(x, x.shape[drop:]), flat], stored, axis=axis - drop + 1)
