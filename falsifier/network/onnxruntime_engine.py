@@ -213,6 +213,8 @@ class _Adjoint:
         self.split = len(self.build.program.primitives)  # where the adjoint begins
         self.seed = self.build.input(_SEED, lowered.y.stored, lowered.y.dtype)
         self.gradient = add_adjoint(self.build, {lowered.y.name: self.seed}).get(lowered.x.name)
+        if self.gradient is not None and self.gradient.name == _SEED:  # an input cannot be an output as well
+            self.gradient = self.build.emit("Identity", [self.gradient], self.gradient.stored)
         program = self.build.program
         self.windows = [program.values[WINDOW]] if WINDOW in program.values else []
 
