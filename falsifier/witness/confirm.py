@@ -7,6 +7,7 @@ and the rule that the competition publishes (VNN-COMP 2026: float32 inputs again
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.errors import InputError
-from falsifier.query.evaluate import Arithmetic, Failure, explain
+from falsifier.query.evaluate import Arithmetic, failing
 from falsifier.query.tree import Kind
 from falsifier.witness.binding import CastError, bind
 from falsifier.witness.outcome import Rejection, Values, Witness, WitnessClass
@@ -71,18 +72,30 @@ class Door:
             outputs, values = self._run(inputs)
         except InputError as error:  # a model may refuse some inputs, say an index out of range
             return Rejection(str(error))
-        if failures := explain(self.query, values, Arithmetic.PUBLISHED):
-            return _rejection(failures, _worst(failures))
-        failures = explain(self.query, values, Arithmetic.EXACT)
-        if failures:
-            reason = f"holds only under the published rule; as written {_worst(failures)}"
+        if failing(self.query, values, Arithmetic.PUBLISHED):
+            return self._rejection(values, Arithmetic.PUBLISHED)
+        if failing(self.query, values, Arithmetic.EXACT):
+            doubt = self._rejection(values, Arithmetic.EXACT)
+            doubt = replace(
+                doubt, reason=f"holds only under the published rule; as written {doubt.reason}", published=True
+            )
         elif all(bool(np.isfinite(output).all()) for output in outputs):
             return Witness(inputs, outputs, WitnessClass.EXACT, "every assertion holds as written")
         else:
-            reason = "every assertion holds, but an output is not finite"
+            doubt = Rejection("every assertion holds, but an output is not finite", published=True)
         if self.require is WitnessClass.EXACT:
-            return _rejection(failures, reason, published=True)
-        return Witness(inputs, outputs, WitnessClass.CORRECT, reason)
+            return doubt
+        return Witness(inputs, outputs, WitnessClass.CORRECT, doubt.reason)
+
+    def _rejection(self, values: Values, arithmetic: Arithmetic) -> Rejection:
+        """What fails in an arithmetic, told by the atom that fails by most."""
+        from falsifier.query.explain import explain
+
+        failures = explain(self.query, values, arithmetic)
+        worst = max(failures, key=lambda failure: failure.shortfall)
+        more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
+        reason = f"{worst.atom} fails by {worst.shortfall:.3g}{more}"
+        return Rejection(reason, tuple(failure.assertion for failure in failures), worst.shortfall)
 
     def _run(self, inputs: Values) -> tuple[Values, Values]:
         """The outputs of all networks, and inputs and outputs in the order of the query's variables."""
@@ -95,15 +108,3 @@ class Door:
             outputs += got
             values += mine[: len(network.inputs)] + got[: len(network.outputs)]
         return outputs, values
-
-
-def _rejection(failures: Sequence[Failure], reason: str, *, published: bool = False) -> Rejection:
-    shortfall = max((failure.shortfall for failure in failures), default=np.inf)
-    return Rejection(reason, tuple(failure.assertion for failure in failures), shortfall, published)
-
-
-def _worst(failures: Sequence[Failure]) -> str:
-    """The atom that fails by most, and by how much."""
-    worst = max(failures, key=lambda failure: failure.shortfall)
-    more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
-    return f"{worst.atom} fails by {worst.shortfall:.3g}{more}"
