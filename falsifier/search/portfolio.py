@@ -8,6 +8,7 @@ from falsifier.search.stages.descent import Descent
 from falsifier.search.stages.enumerate import Enumeration
 from falsifier.search.stages.flips import Flips
 from falsifier.search.stages.gradient import Gradient
+from falsifier.search.stages.hopping import Hopping
 from falsifier.search.stages.nearest import Nearest
 from falsifier.search.stages.probe import Probe
 from falsifier.search.stages.reach import Reach
@@ -17,7 +18,7 @@ from falsifier.search.stages.screen import Screen
 
 def standard() -> list[Stage]:
     """Everything, the cheap first. Each stage says itself where it does not apply."""
-    return [Probe(), Screen(), Enumeration(), Reach(), Sampling(), Descent(), Gradient(), Flips(), Nearest()]
+    return [Probe(), Screen(), Enumeration(), Reach(), Sampling(), Descent(), Gradient(), Hopping(), Flips(), Nearest()]
 
 
 PORTFOLIOS = {"standard": standard}

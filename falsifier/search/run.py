@@ -45,6 +45,7 @@ class Run:
     found: Found | None = None
     stage: str = ""
     rounds: int = 0
+    passes: int = 0  # of the portfolio, completed
     dealt: int = 0  # lanes dealt to targets in turn so far
     until: float = 0.0  # reading of `pace` at which the stage at work hands over
 

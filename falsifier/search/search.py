@@ -17,8 +17,7 @@ from falsifier.search.source import ProblemSource
 from falsifier.search.stage import Stage
 from falsifier.verdict import StopReason
 
-_GROWTH = 2.0  # of a stage's turn from pass to pass
-_LONGEST = 0.2  # of the time left that one turn may take
+_LONGEST = 0.6  # of the time left that one pass may plan to take
 
 
 def search(
@@ -39,33 +38,38 @@ def search(
     todo = stages_of(portfolio) if isinstance(portfolio, str) else portfolio
     if run.problems.single.f == 0:
         return _only_point(run)
-    scale = 1.0
     while not run.over():
         before = budget.evaluations
         live = []
+        fitted = _fitted(run, todo)
         for stage in todo:
             # Asked only now: the question may build the batched engine, which an easy instance never needs.
             if run.over() or not stage.applies(run):
                 continue
             live.append(stage)
-            _turn(run, stage, scale)
+            _turn(run, stage, fitted * stage.slice * stage.growth**run.passes)
         if not run.over() and budget.evaluations == before:
             return _result(run, StopReason.EXHAUSTED)
         todo = live
-        scale *= _GROWTH
+        run.passes += 1
     if run.found is not None:
         return _result(run, StopReason.CONFIRMED)
     return _result(run, StopReason.DEADLINE if budget.remaining() <= 0 else StopReason.EVALUATIONS)
 
 
-def _turn(run: Run, stage: Stage, scale: float) -> None:
+def _fitted(run: Run, stages: list[Stage]) -> float:
+    """The factor at most 1 by which the turns of the next pass are cut so that the time left sees it and another."""
+    if run.pace.nominal:
+        return 1.0
+    planned = sum(stage.slice * stage.growth**run.passes for stage in stages)
+    return min(1.0, max(_LONGEST * run.budget.remaining(), 0.05) / planned)
+
+
+def _turn(run: Run, stage: Stage, seconds: float) -> None:
     """One turn of a stage, recorded."""
     run.stage = stage.name
     record, started, evaluations = run.record, run.budget.clock(), run.budget.evaluations
     now = run.pace.now()
-    seconds = stage.slice * scale
-    if not run.pace.nominal:
-        seconds = min(seconds, max(_LONGEST * run.budget.remaining(), 0.02))
     run.until = now + seconds
     stage.turn(run)
     record.calls += 1

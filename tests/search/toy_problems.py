@@ -45,7 +45,7 @@ class ToyProblem:
         self.lower, self.upper, self.rows, self.bound = (
             np.asarray(a, dtype=np.float32) for a in (self.lower, self.upper, self.rows, self.bound)
         )
-        self.t, self.f = self.rows.shape[0], self.lower.shape[1]
+        self.t, self.f, self.k = self.rows.shape[0], self.lower.shape[1], self.rows.shape[1]
         self.like = np.empty(0, dtype=np.float32)
         self.differentiable = self.pullback is not None
         self.shared_box = self.lower.shape[0] == 1

@@ -27,6 +27,7 @@ class Descent:
     """Lanes of finite-difference descent; stuck ones start anew, every third at its target's best point."""
 
     name = "descent"
+    growth = 1.6
 
     def __init__(self, seconds: float = 0.15, dimensions: int = 130) -> None:
         self.slice = seconds

@@ -21,6 +21,7 @@ class Enumeration:
     """All integer points of every open target's box in random order, then the points half a step beside them."""
 
     name = "enumeration"
+    growth = 2.0
 
     def __init__(self, seconds: float = 0.5) -> None:
         self.slice = seconds

@@ -22,6 +22,7 @@ class Flips:
     """Parents, each kept or replaced by its best child, generation by generation."""
 
     name = "flips"
+    growth = 1.6
 
     def __init__(self, seconds: float = 0.1) -> None:
         self.slice = seconds

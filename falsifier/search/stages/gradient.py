@@ -35,6 +35,7 @@ class Gradient:
     """Rounds of gradient ascent on the margin."""
 
     name = "gradient"
+    growth = 1.6
 
     def __init__(
         self, seconds: float = 0.1, schedules: tuple[Schedule, ...] = (VERTEX_FIRST, AUTO, STEADY, FINE)

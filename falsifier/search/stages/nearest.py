@@ -17,14 +17,15 @@ class Nearest:
     """The targets' best points pushed onto the wider bounds, then a portfolio of its own in the wider boxes."""
 
     name = "nearest"
+    growth = 1.3
 
-    def __init__(self, seconds: float = 0.1) -> None:
+    def __init__(self, seconds: float = 0.05) -> None:
         self.slice = seconds
         self._done = 0
 
     def applies(self, run: Run) -> bool:
-        """Where the nearest-rounded boxes differ."""
-        return run.problems.nearest is not None
+        """Where the nearest-rounded boxes differ, once the boxes themselves have been searched a while."""
+        return run.problems.nearest is not None and run.passes >= 1
 
     def turn(self, run: Run) -> None:
         """Push the best points outwards, then search."""

@@ -17,6 +17,7 @@ class Probe:
     """
 
     name = "probe"
+    growth = 1.0
 
     def __init__(self, points: int = 400, seconds: float = 0.12, centres: int = 100) -> None:
         self.slice = seconds

@@ -18,6 +18,7 @@ class Reach:
     """First-order reach of the nearest targets, up to `targets` of them."""
 
     name = "reach"
+    growth = 1.0
 
     def __init__(self, seconds: float = 0.1, targets: int = 64) -> None:
         self.slice = seconds

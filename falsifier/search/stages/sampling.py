@@ -24,6 +24,7 @@ class Sampling:
     """Blocks of points of several kinds in turn, every block judged against all targets that share its box."""
 
     name = "sampling"
+    growth = 1.5
 
     def __init__(self, seconds: float = 0.15) -> None:
         self.slice = seconds

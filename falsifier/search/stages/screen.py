@@ -13,6 +13,7 @@ class Screen:
     """Passes over all targets: centres, lower ends, upper ends, then corners and uniform points in turn."""
 
     name = "screen"
+    growth = 1.5
 
     def __init__(self, seconds: float = 0.3, targets: int = 2) -> None:
         self.slice = seconds

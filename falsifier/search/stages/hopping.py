@@ -1,0 +1,100 @@
+"""Hopping: a population that climbs, moves and climbs again (basin hopping), the strongest of the stages given time.
+
+Lanes persist over turns. Each round moves every lane away from where it stands, climbs, and keeps the better of the two
+tops, mostly; per target the worst lanes give way to copies of the best.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from falsifier.arrays import Array, Rng, as_like, is_numpy, namespace
+from falsifier.search.allocation import spread
+from falsifier.search.ascent import climb
+from falsifier.search.moves import kick
+from falsifier.search.pace import Work
+from falsifier.search.population import Population
+from falsifier.search.run import Run
+from falsifier.search.starts import interleaved, mixed, place
+
+if TYPE_CHECKING:
+    from falsifier.problem import Problem
+
+_STEPS = 40
+_FEWEST = 8  # lanes
+_MOST_HOST, _MOST_DEVICE = 256, 4096
+_ROUNDS = 2  # that a turn should see
+
+
+class Hopping:
+    """Rounds of moves and climbs."""
+
+    name = "hopping"
+    growth = 2.0
+
+    def __init__(self, seconds: float = 0.3) -> None:
+        self.slice = seconds
+        self._population: Population | None = None
+
+    def applies(self, run: Run) -> bool:
+        """Where the engine has gradients."""
+        return run.problems.batched.differentiable
+
+    def turn(self, run: Run) -> None:
+        """Rounds until the time is up."""
+        problem = run.problems.batched
+        while run.going():
+            lanes = self._lanes(run, problem)
+            rng = run.rng.spawn()
+            x = self._deal(run, problem, lanes, rng)
+            population = self._population
+            if population is None or not run.going(lanes):
+                return
+            result = climb(run, problem, population.target, x, _STEPS, rng)
+            population.accept(result.best, result.margin, rng.uniform((lanes,), np.empty(0)))
+            population.renew()
+            run.rounds += 1
+
+    def _lanes(self, run: Run, problem: Problem) -> int:
+        """As many as let a turn see a few rounds; a power of two."""
+        most = _MOST_HOST if is_numpy(problem.like) else _MOST_DEVICE
+        fits = run.pace.fits(Work.GRADIENT, max(run.left(), 0.0) / (_ROUNDS * _STEPS), 16)
+        lanes = 1 << int(np.log2(np.clip(fits, _FEWEST, most)))
+        if self._population is not None and run.left() > 0:
+            lanes = max(
+                lanes, min(self._population.target.size, 2 * lanes)
+            )  # the end of a turn does not shrink it at once
+        return int(max(1, min(lanes, run.budget.evaluations_left())))
+
+    def _deal(self, run: Run, problem: Problem, lanes: int, rng: Rng) -> Array:
+        """Deal lanes to targets, and give the points to climb from: moved lanes, or fresh starts for new ones."""
+        target = spread(run, lanes)
+        aim = as_like(target, problem.like)
+        lower, upper = problem.box(aim)
+        fresh = place(mixed(rng, lanes, problem.f, problem.like), lower, upper)
+        xp = namespace(fresh)
+        if self._population is None:
+            known, best = run.ledger.known(target)
+            unit = interleaved(rng, lanes, problem.f, problem.like)
+            start = place(unit, lower, upper)
+            if best is not None:
+                near = known & (np.arange(lanes) % 8 == 0)
+                start = xp.where(
+                    as_like(near, problem.like)[:, None], as_like(best, problem.like, problem.dtype), start
+                )
+            self._population = Population(target, np.full(lanes, -np.inf), start)
+            return start
+        source, has = self._population.dealt(target)
+        old = as_like(has, problem.like)[:, None]
+        x = xp.where(old, self._population.x[as_like(source, problem.like)], fresh)
+        margin = np.where(has, self._population.margin[source], -np.inf)
+        self._population = Population(target, margin, x)
+        width = upper - lower
+        unit = (x - lower) / xp.where(width > 0, width, xp.ones_like(width))
+        one, two = (
+            as_like(self._population.partners(rng.uniform((lanes,), np.empty(0))), problem.like) for _ in range(2)
+        )
+        moved = place(kick(rng, unit, unit[one], unit[two]), lower, upper)
+        return xp.where(old, moved, fresh)
