@@ -7,6 +7,7 @@ in float32.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -179,7 +180,8 @@ class _Walk:
             raise UnsupportedError(f"node {node.name!r}: operator {name} (opset {node.version}) is not supported")
         known: dict[str, Operand] = dict.fromkeys(body.input)
         known.update(zip(body.input, operands, strict=False))
-        defaults = reading.attributes(body.attribute_proto)
+        defaults = reading.default_attributes(node.op, node.domain, node.version)
+        defaults.update(reading.attributes(body.attribute_proto))
         inner = _Scope(known)
         # an input that is not given is an empty name in the nodes that would read it
         absent = {name for name, value in known.items() if value is None}
@@ -251,10 +253,14 @@ def _join(build: Builder, results: Sequence[Operand], dtype: np.dtype[Any]) -> V
     for result in results:
         if result is None:
             raise UnsupportedError("an output of the model is never made")
+        if not math.prod(result.shape):
+            continue
         value = result if isinstance(result, Value) else build.spread(result)
         if value.dtype.kind not in "biuf":
             raise UnsupportedError(f"an output has element type {value.dtype}")
         flat.append(build.view(build.cast(value, dtype), (value.size,)))
+    if not flat:
+        raise UnsupportedError("the outputs of the model are empty")
     y = flat[0]
     if len(flat) > 1:
         y = build.emit("Concat", flat, (sum(v.size for v in flat),), axis=1)

@@ -121,6 +121,14 @@ def needed(nodes: Sequence[Any], outputs: Iterable[str]) -> list[Any]:
     return [nodes[i] for i in order]
 
 
+def default_attributes(op: str, domain: str, version: int) -> dict[str, Any]:
+    """The defaults that the standard gives to an operator's attributes."""
+    import onnx
+
+    schema = onnx.defs.get_schema(op, version, domain)
+    return attributes(a.default_value for a in schema.attributes.values() if a.default_value.type)
+
+
 def function_body(node: Any, domain: str, version: int, operands: Sequence[Operand]) -> Any | None:
     """The FunctionProto by which the standard defines an operator, for these operands; None where it has none."""
     import onnx

@@ -48,6 +48,10 @@ def lower_conv_transpose(build: Builder, node: Node, operands: Sequence[Operand]
     group = node.attributes.get("group", 1)
     reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True)]
     full = [(i - 1) * s + r + e for i, s, r, e in zip(spatial, strides, reach, extra, strict=True)]
+    if "output_shape" in node.attributes:  # elements that no kernel reaches stand at the end
+        missing = [max(d - f, 0) for d, f in zip(node.attributes["output_shape"][-len(full) :], full, strict=True)]
+        extra = [e + m for e, m in zip(extra, missing, strict=True)]
+        full = [f + m for f, m in zip(full, missing, strict=True)]
     before, after, out = _transpose_pads(node, spatial, strides, full)
     folded = build.fold(x, 1)
     channels = w.shape[1] * group
@@ -107,8 +111,6 @@ def _transpose_pads(
         return before, after, [f - p - q for f, p, q in zip(full, before, after, strict=True)]
     out = [int(d) for d in wanted[-rank:]]
     total = [f - d for f, d in zip(full, out, strict=True)]
-    if min(total) < 0:
-        raise UnsupportedError(f"output_shape {out} is larger than what the kernel reaches")
     small, large = [t // 2 for t in total], [t - t // 2 for t in total]
     # the side that takes the odd element: onnxruntime's rule (`SAME_UPPER` crops it at the end, all else at the start)
     return (small, large, out) if mode == "SAME_UPPER" else (large, small, out)
