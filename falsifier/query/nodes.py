@@ -206,10 +206,11 @@ class Forms:
         return self._error(at, "operator without a bracket before it", f"write ({self._bytes(at).decode()} ..)")
 
     def _nested(self, at: int, level: Level) -> InputError:
-        line, _ = self._source.place(int(self._tokens.start[self._stream.token[level.low]]))
-        return self._error(
-            at, "command inside of another form", f"a closing bracket is missing in line {line} or after it"
-        )
+        start, stop = self._tokens.start, self._tokens.stop
+        line, _ = self._source.place(int(start[self._stream.token[level.low]]))
+        token = int(self._stream.token[at]) + (self._stream.kind[at] in (Token.BOUND, Token.DECLARED))
+        remedy = f"a closing bracket is missing in line {line} or after it"
+        return self._source.error(int(start[token]), int(stop[token]), "command inside of another form", remedy)
 
     def _bytes(self, at: int) -> bytes:
         token = self._stream.token[at]
