@@ -256,7 +256,8 @@ class Problem:
         if forms.inputs is not None:
             by_used = ((ascent.weight * sign)[:, None, :] @ forms.inputs[form])[:, 0, :]
             gradient = add_columns(_copied(gradient), forms.columns, by_used)
-        slacks = slack(ascent.slack, 1.0, 0.0, self._present(lanes.target))
+        # from the outputs, so that a margin never depends on how it was asked for: the engine's differ in the last bit
+        slacks = self._atoms(lanes.inputs, ascent.outputs, lanes.target)
         return [ascent.outputs, slacks, ascent.score, self.domain.pull(gradient)]
 
     def _ascend_general(self, lanes: _Lanes, reduction: Reduction) -> list[Array]:

@@ -87,9 +87,7 @@ class AtomTable:
             return [self._literal(form, 1, bound, strict), self._literal(form, -1, -bound, strict)]
         strict = relation in _STRICT
         return [
-            self._literal(form, -1, -bound, strict)
-            if relation in _UPPER
-            else self._literal(form, 1, bound, strict)
+            self._literal(form, -1, -bound, strict) if relation in _UPPER else self._literal(form, 1, bound, strict)
         ]
 
     def _split(self, compare: Compare) -> tuple[int, Relation, float]:

@@ -7,7 +7,7 @@ is recursive.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -57,10 +57,15 @@ def conjuncts(assertions: Iterable[Formula]) -> list[Formula]:
 
 @dataclass(frozen=True)
 class Size:
-    """How many clauses a normal form has and how many literals they hold together."""
+    """What a normal form would take: its clauses, the literals they hold together, and those copied on the way to it.
+
+    written: the literals of the formula itself.
+    """
 
     clauses: int
     literals: int
+    copied: int
+    written: int
 
 
 def size(formula: Formula) -> Size:
@@ -72,22 +77,29 @@ def size(formula: Formula) -> Size:
 
 def _leaf_size(leaf: Compare | Table) -> Size:
     if isinstance(leaf, Compare):
-        return Size(2 if leaf.relation is Relation.NE else 1, 2 if leaf.relation in (Relation.EQ, Relation.NE) else 1)
+        count = 2 if leaf.relation in (Relation.EQ, Relation.NE) else 1
+        return Size(2 if leaf.relation is Relation.NE else 1, count, count, count)
     if has_unequal(leaf):
         return size(leaf.expand())
-    return Size(len(leaf.clauses) - 1, len(leaf) + int(np.sum(leaf.relation == Relation.EQ.code)))
+    count = len(leaf) + int(np.sum(leaf.relation == Relation.EQ.code))
+    return Size(len(leaf.clauses) - 1, count, count, count)
 
 
 def _sum_size(parts: list[Size]) -> Size:
-    return Size(sum(p.clauses for p in parts), sum(p.literals for p in parts))
+    return _grown(parts, sum(p.clauses for p in parts), sum(p.literals for p in parts))
 
 
-def product_size(parts: Iterable[Size]) -> Size:
+def product_size(parts: Sequence[Size]) -> Size:
     """The size of a conjunction."""
     clauses, literals = 1, 0
     for part in parts:
         clauses, literals = clauses * part.clauses, literals * part.clauses + part.literals * clauses
-    return Size(clauses, literals)
+    return _grown(parts, clauses, literals)
+
+
+def _grown(parts: Sequence[Size], clauses: int, literals: int) -> Size:
+    copied = sum(p.copied for p in parts) + (literals if len(parts) > 1 else 0)
+    return Size(clauses, literals, copied, sum(p.written for p in parts))
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ from falsifier.spec.targets import Targets
 
 Ints = NDArray[np.int64]
 
-GROWTH = 2_000_000  # literals that a normal form may hold beyond those of the text: about 100 MB and a second
+NESTING = 8  # how often literals of the text may be copied on the way up to the normal form
+GROWTH = 4_000_000  # literals that may be copied beyond that: about 200 MB and a second
 
 
 @dataclass(frozen=True)
@@ -70,15 +71,15 @@ def compile_query(
     """Compile a query for networks that compute in `dtype`.
 
     `types`: element types of the networks' inputs in order, where they are known better than the query declares them;
-    `growth`: how many literals the normal form may add before the min/max tree takes its place.
+    `growth`: how many literals the normal form may copy before the min/max tree takes its place.
 
     Raises InputError for an input without bounds, UnsupportedError for constraints on hidden nodes.
     """
     context = _Context(layout(query, types), np.dtype(dtype), rounding)
     parts = conjuncts(query.assertions)
     sizes = [size(part) for part in parts]
-    product = product_size(s for s in sizes if s.clauses != 1)  # what all disjuncts share is not multiplied
-    if max(product.literals, product.clauses) <= sum(s.literals for s in sizes) + growth:
+    product = product_size([s for s in sizes if s.clauses != 1])  # what all disjuncts share is not multiplied
+    if max(product.copied, product.clauses) <= NESTING * product.written + growth:
         atoms = AtomTable(query.slots)
         try:
             return _compile(context, atoms, normal_form(parts, atoms), None)
@@ -213,5 +214,5 @@ def _targets(rows: Rows, box: Boxes, domain: Domain, atoms: AtomTable, context: 
         strict=stacked.strict,
         present=stacked.present,
         disjunct=np.flatnonzero(box.alive),
-        exact=box.exact,
+        exact=box.exact & domain.exact,
     )

@@ -43,7 +43,7 @@ class Domain:
 
     free `[f]` int, ascending: the flat input of each free one; base `[n]`: the pinned values, 0 elsewhere; integer
     `[f]` bool: inputs of an integer element type, half `[f]` bool: of float16 (points are rounded to what such a type
-    can hold).
+    can hold); exact: False where an equality fixes an input at a value that its type cannot hold.
     """
 
     n: int
@@ -55,6 +55,7 @@ class Domain:
     combination: Combination | None = None
     any_integer: bool = False
     any_half: bool = False
+    exact: bool = True
 
     @property
     def f(self) -> int:

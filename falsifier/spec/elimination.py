@@ -16,9 +16,8 @@ from falsifier.spec.layout import HALF, INTEGER, Layout
 from falsifier.spec.ties import Affine, Ties
 
 Ints = NDArray[np.int64]
-_SLOP = (
-    1e-9  # a bound carried through inexact arithmetic is widened by this much, relatively; the atom itself stays exact
-)
+_SLOP = 1e-9  # a bound carried through inexact arithmetic is widened by this much, relatively; its atom stays exact
+_ROUNDING = Fraction(1, 2**50)  # what float64 arithmetic on decimals may be off, relatively
 
 
 @dataclass(frozen=True)
@@ -142,12 +141,14 @@ def build_domain(lower: NDArray[Any], upper: NDArray[Any], elimination: Eliminat
     scale, shift = np.ones(len(tied), dtype), np.zeros(len(tied), dtype)
     singles: list[tuple[int, int, float, float]] = []
     several: list[tuple[int, dict[int, Fraction], Fraction]] = []
+    exact = True
     for i, (weights, constant) in _all_expressed(elimination, behind).items():
         left = {j: w for j, w in weights.items() if free_mask[j]}
         fixed = constant + sum(
             (w * Fraction(float(base[j])) for j, w in weights.items() if not free_mask[j]), Fraction(0)
         )
         base[i] = float(fixed)
+        exact &= bool(left) or abs(Fraction(float(base[i])) - fixed) <= _ROUNDING * abs(fixed)
         if len(left) == 1:
             ((j, weight),) = left.items()
             singles.append((i, int(position[j]), float(weight), float(fixed)))
@@ -169,7 +170,8 @@ def build_domain(lower: NDArray[Any], upper: NDArray[Any], elimination: Eliminat
         )
     integer, half = where.coarse[free] == INTEGER, where.coarse[free] == HALF
     ties: tuple[Tie, ...] = layered(tied, source, scale, shift)
-    return Domain(where.n, free, base, integer, half, ties, combination, bool(integer.any()), bool(half.any()))
+    any_integer, any_half = bool(integer.any()), bool(half.any())
+    return Domain(where.n, free, base, integer, half, ties, combination, any_integer, any_half, exact)
 
 
 def _all_expressed(elimination: Elimination, behind: dict[int, int]) -> dict[int, Affine]:

@@ -13,13 +13,14 @@ monomial.
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arrays import Array, add_columns, full, namespace, zeros
+from falsifier.arrays import Array, add_columns, arange, full, namespace, numpy_dtype, zeros
 from falsifier.objective import Reduction
 from falsifier.spec.targets import Forms
 
@@ -33,7 +34,10 @@ class Rounding(Enum):
 
 def beyond(bound: NDArray[np.float64], strict: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Bounds as floors that may be met: where `strict`, the next float64 above."""
-    return np.where(strict, np.nextafter(bound, np.inf), bound) if strict.any() else bound
+    if not strict.any():
+        return bound
+    with np.errstate(over="ignore"):
+        return np.where(strict, np.nextafter(bound, np.inf), bound)
 
 
 def round_up(x: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -42,8 +46,8 @@ def round_up(x: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[Any]:
         return x
     with np.errstate(over="ignore"):  # beyond the largest finite value infinity is the right answer
         y = x.astype(dtype)
-    low = np.flatnonzero(y < x)
-    y[low] = np.nextafter(y[low], np.array(np.inf, dtype))
+        low = np.flatnonzero(y < x)
+        y[low] = np.nextafter(y[low], np.array(np.inf, dtype))
     return y
 
 
@@ -159,26 +163,23 @@ def score(slacks: Array, scale: Array, reduction: Reduction) -> tuple[Array, Arr
     """The score to maximise `[b]` and its derivative by each unscaled slack `[b, k]`; atoms of scale 0 do not count.
 
     The same reductions as an engine runs in one graph (`objective.py`), for forms that no engine knows: polynomial
-    atoms and trees.
+    atoms and trees. Scores are finite: a slack of -infinity counts as a very low number and has no derivative, a lane
+    without atoms scores 0.
     """
     xp = namespace(slacks)
-    zero, infinity = xp.zeros_like(slacks), xp.full_like(slacks, float("inf"))
-    counts = scale > 0
-    scaled = scale * xp.where(counts, slacks, zero)
+    zero = full((1, 1), 0.0, slacks)
+    counts, usable = scale > 0, xp.isfinite(slacks) & (scale > 0)
+    floor = -float(np.finfo(numpy_dtype(slacks)).max) / 2**20  # sums of a million of these stay finite
+    scaled = xp.where(usable, scale * xp.where(usable, slacks, zero), full((1, 1), floor, slacks))
     if reduction is Reduction.HINGE:
-        below = counts & (slacks < 0)
-        return xp.sum(xp.where(below, scaled, zero), axis=1), xp.where(below, scale, zero)
-    padded = xp.where(counts, scaled, infinity)
-    least = xp.min(padded, axis=1)
+        below = counts & (scaled < 0)
+        return xp.sum(xp.where(below, scaled, zero), axis=1), xp.where(below & usable, scale, zero)
+    padded = xp.where(counts, scaled, full((1, 1), math.inf, slacks))
+    some = xp.any(counts, axis=1)
+    least = xp.where(some, xp.min(padded, axis=1), zero[0])
     if reduction is Reduction.HARD:
-        chosen = xp.argmin(padded, axis=1)
-        hot = (
-            xp.arange(slacks.shape[1], device=None if isinstance(slacks, np.ndarray) else slacks.device)[None, :]
-            == chosen[:, None]
-        )
-        return least, xp.where(hot & counts, scale, zero)
-    finite = xp.where(xp.isfinite(least), least, xp.zeros_like(least))
-    power = xp.where(counts, xp.exp(finite[:, None] - padded), zero)
-    total = xp.sum(power, axis=1)
-    safe = xp.where(total > 0, total, xp.ones_like(total))
-    return finite - xp.log(safe), scale * power / safe[:, None]
+        worst = arange(slacks.shape[1], slacks)[None, :] == xp.argmin(padded, axis=1)[:, None]
+        return least, xp.where(worst & usable, scale, zero)
+    power = xp.where(counts, xp.exp(xp.where(counts, least[:, None] - padded, zero)), zero)
+    total = xp.where(some, xp.sum(power, axis=1), 1 + zero[0])
+    return least - xp.log(total), xp.where(usable, scale * power / total[:, None], zero)

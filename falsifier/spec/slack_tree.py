@@ -134,7 +134,8 @@ class TreeBuilder:
                 node.position = at + offset
             groups.append(Group(_children(nodes, place), minimum, at))
             at += len(nodes)
-        roots = [_position(root, place) for root in [*self._roots, *conjuncts.tolist()]]
+        all_roots = [*self._roots, *conjuncts.tolist()] or [True]
+        roots = [_position(root, place) for root in all_roots]
         return SlackTree(len(numbers), at, tuple(groups), np.array(roots, np.int64))
 
     def hull(self, literals: Literals, where: Layout, elimination: Elimination) -> list[tuple[int, int, float]]:

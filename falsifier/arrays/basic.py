@@ -1,0 +1,157 @@
+"""Kinds of arrays, moving between host and device, selecting and placing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = Any  # a numpy array or a torch tensor
+
+
+def namespace(x: Array) -> Any:
+    """The array namespace of `x`: numpy itself (it follows the standard, and a wrapper costs 0.2 s), or torch's."""
+    if isinstance(x, np.ndarray):
+        return np
+    from array_api_compat import array_namespace
+
+    return array_namespace(x)
+
+
+def is_numpy(x: Array) -> bool:
+    """Whether `x` is a numpy array; everything else that is handed around here is a torch tensor."""
+    return isinstance(x, np.ndarray)
+
+
+def torch() -> Any:
+    """The torch module, imported where a tensor was handed in."""
+    import torch
+
+    return torch
+
+
+def to_host(x: Array) -> NDArray[Any]:
+    """The same values as a numpy array of the same element type (no copy where `x` is one)."""
+    if is_numpy(x):
+        return np.asarray(x)
+    return np.asarray(x.detach().cpu().numpy())
+
+
+def to_float64(x: Array) -> NDArray[np.float64]:
+    """A float64 copy on the host."""
+    return to_host(x).astype(np.float64)
+
+
+def as_like(x: NDArray[Any], like: Array, dtype: Any = None) -> Array:
+    """Host data beside `like`: same kind of array, same device. `dtype` is a numpy type; None keeps the type of `x`."""
+    host = np.asarray(x) if dtype is None else np.asarray(x, dtype=dtype)
+    if is_numpy(like):
+        return host
+    return torch().from_numpy(np.ascontiguousarray(host)).to(like.device)
+
+
+def as_dtype_of(x: Array, like: Array) -> Array:
+    """`x` in the element type of `like`."""
+    return x.astype(like.dtype) if is_numpy(x) else x.to(like.dtype)
+
+
+def numpy_dtype(x: Array) -> np.dtype[Any]:
+    """The element type of `x` as numpy names it."""
+    name: Any = x.dtype if is_numpy(x) else str(x.dtype).removeprefix("torch.")
+    kind: np.dtype[Any] = np.dtype(name)
+    return kind
+
+
+def as_wide(x: Array) -> Array:
+    """`x` in float64, where it lies."""
+    return x.astype(np.float64) if is_numpy(x) else x.to(torch().float64)
+
+
+def as_int64(x: Array) -> Array:
+    """`x` in int64, where it lies."""
+    return x.astype(np.int64) if is_numpy(x) else x.to(torch().int64)
+
+
+def take_rows(x: Array, index: Array) -> Array:
+    """`x[index]` along the first axis, for an index of any shape."""
+    return x[index]
+
+
+def put_rows(x: Array, index: Array, rows: Array) -> Array:
+    """A copy of `x` whose rows at `index` are `rows`; indices must be distinct."""
+    out = x.copy() if is_numpy(x) else x.clone()
+    out[index] = rows
+    return out
+
+
+def gather(x: Array, index: Array) -> Array:
+    """`x[b, index[b, j]]` for `x` `[b, r]` and `index` `[b, j]`."""
+    if is_numpy(x):
+        return np.take_along_axis(x, index, axis=1)
+    return torch().take_along_dim(x, index.to(torch().int64), dim=1)
+
+
+def take_columns(x: Array, columns: Array) -> Array:
+    """`x[b, columns[j]]` for `x` `[b, r]` and `columns` `[j]`."""
+    return np.take(x, columns, axis=1) if is_numpy(x) else x[:, columns]
+
+
+def add_columns(x: Array, columns: Array, values: Array) -> Array:
+    """`x` `[b, n]` with `values` `[b, j]` added at `columns` `[j]`, in place; columns may repeat."""
+    if is_numpy(x):
+        np.add.at(x.T, columns, values.T)
+        return x
+    return x.index_add_(1, columns, values)
+
+
+def top_k(x: Array, k: int, largest: bool = True) -> tuple[Array, Array]:
+    """The k largest (or smallest) values along the last axis, best first, and their positions. NaN counts as worst.
+
+    Ties go to the lower position under numpy; torch leaves them open.
+    """
+    k = min(k, int(x.shape[-1]))
+    if not is_numpy(x):
+        worst = -float("inf") if largest else float("inf")
+        values, index = torch().topk(nan_to(x, worst), k, dim=-1, largest=largest)
+        return values, index
+    key = nan_to(-x if largest else x, np.inf)
+    if 4 * k < key.shape[-1]:
+        index = np.sort(np.argpartition(key, k - 1, axis=-1)[..., :k], axis=-1)
+        order = np.argsort(np.take_along_axis(key, index, axis=-1), axis=-1, kind="stable")
+        index = np.take_along_axis(index, order, axis=-1)
+    else:
+        index = np.argsort(key, axis=-1, kind="stable")[..., :k]
+    picked = np.take_along_axis(key, index, axis=-1)
+    return (-picked if largest else picked), index
+
+
+def nan_to(x: Array, value: float) -> Array:
+    """`x` with every NaN replaced by `value`."""
+    xp = namespace(x)
+    return xp.where(xp.isnan(x), xp.asarray(value, dtype=x.dtype), x)
+
+
+def zeros(shape: tuple[int, ...], like: Array) -> Array:
+    """Zeros of the kind, element type and device of `like`."""
+    return np.zeros(shape, like.dtype) if is_numpy(like) else torch().zeros(shape, dtype=like.dtype, device=like.device)
+
+
+def full(shape: tuple[int, ...], value: float, like: Array) -> Array:
+    """`value` everywhere, of the kind, element type and device of `like`."""
+    if is_numpy(like):
+        return np.full(shape, value, like.dtype)
+    return torch().full(shape, value, dtype=like.dtype, device=like.device)
+
+
+def arange(stop: int, like: Array) -> Array:
+    """int64 0 .. stop - 1 beside `like`."""
+    return np.arange(stop) if is_numpy(like) else torch().arange(stop, device=like.device)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that memory ran out: numpy's, torch's (by its class) or onnxruntime's (by its text)."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    text = str(error).lower()
+    return "bad allocation" in text or "failed to allocate memory" in text or "out of memory" in text

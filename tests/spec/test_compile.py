@@ -1,0 +1,414 @@
+"""Compiling queries with answers worked out by hand: boxes, disjuncts, rounding, types, ties, refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from analytic_engine import AnalyticEngine, NanEngine
+from query_trees import bounds, columns, compare, query, slots, table
+
+from falsifier.errors import InputError, UnsupportedError
+from falsifier.problem import Problem
+from falsifier.query.tree import (
+    And,
+    Kind,
+    NetworkDeclaration,
+    Or,
+    Product,
+    Query,
+    Reference,
+    Relation,
+    Sum,
+    Variable,
+)
+from falsifier.spec import Rounding, Spec, compile_query
+
+
+def margins(what: Query, network: Any, points: Any, **kwargs: Any) -> list[float]:
+    """The best margin over targets at points of free inputs."""
+    spec = compile_query(what, np.float64, **kwargs)
+    return [float(v) for v in Problem(spec, network).screen(np.array(points, float)).max(axis=1)]
+
+
+SUMS = AnalyticEngine([[1.0, 0.0], [1.0, 1.0]])  # Y_0 = X_0, Y_1 = X_0 + X_1
+X, Y = slots(0, 2), slots(2, 2)
+UNIT = bounds([0, 0], [1, 1])
+
+
+class TestDisjuncts:
+    either = Or((And((compare(Y[0], ">=", 0.9),)), And((compare(Y[0], "<=", 0.1),))))
+
+    @pytest.mark.parametrize("first", [False, True])
+    def test_an_assertion_beside_an_or_joins_every_disjunct(self, first: bool) -> None:
+        """T01: as one more alternative it would make (1, 0) satisfy the query."""
+        more = compare(Y[1], ">=", 1.8)
+        what = query([*UNIT, *([more, self.either] if first else [self.either, more])], 2, 2)
+        assert np.array(margins(what, SUMS, [[1, 0], [1, 1], [0, 1], [0.9, 0.9]])) == pytest.approx(
+            [-0.8, 0.1, -0.8, 0]
+        )
+        assert max(margins(query([*UNIT, self.either, compare(Y[1], ">=", 2.5)], 2, 2), SUMS, [[1, 1], [0, 0]])) < 0
+
+    def test_boxes_belong_to_their_disjunct(self) -> None:
+        """T02: a box that leaked would cut (9.5, 3) off."""
+        first = And((compare(X[0], ">=", 1), compare(X[0], "<=", 2), compare(Y[0], "<=", -100)))
+        second = And((compare(X[1], ">=", 3), compare(X[1], "<=", 4), compare(Y[0], ">=", 9.5)))
+        spec = compile_query(query([*bounds([-10, -10], [10, 10]), Or((first, second))], 2, 1))
+        assert spec.targets is not None
+        assert spec.targets.lower.tolist() == [[1, -10], [-10, 3]]
+        assert spec.targets.upper.tolist() == [[2, 10], [10, 4]]
+        found = Problem(spec, AnalyticEngine([[1.0, 0.0]], dtype=np.float32)).screen(np.array([[9.5, 3]], np.float32))
+        assert found.tolist() == [[-np.inf, 0]]
+
+    def test_an_or_over_boxes_times_an_or_over_outputs(self) -> None:
+        boxes = table([[(0, ">=", 0.0), (0, "<=", 0.25)], [(0, ">=", 0.5), (0, "<=", 1.0)]])
+        sides = Or((compare(Y[0], ">=", 2), compare(Y[0], "<=", 0), compare(Y[1], "==", 1)))
+        spec = compile_query(query([*UNIT, boxes, sides], 2, 2))
+        assert spec.targets is not None
+        assert spec.disjuncts == 6
+        assert spec.targets.disjunct.tolist() == [0, 1, 2, 3, 4, 5]
+        assert spec.targets.lower[:, 0].tolist() == [0, 0, 0, 0.5, 0.5, 0.5]
+        assert spec.targets.present.sum(axis=1).tolist() == [1, 1, 2, 1, 1, 2]
+
+    def test_unequal_is_an_or_of_two(self) -> None:
+        what = query([*UNIT, compare(Y[0], "!=", 0.5)], 2, 2)
+        points = [[0.5, 0], [np.nextafter(0.5, 1), 0], [np.nextafter(0.5, 0), 0], [0, 0]]
+        assert [m >= 0 for m in margins(what, SUMS, points)] == [False, True, True, True]
+
+    def test_equal_slack_is_the_distance(self) -> None:
+        what = query([*UNIT, compare(Y[0], "==", 0.5)], 2, 2)
+        assert margins(what, SUMS, [[0.5, 0], [0.75, 0], [0.25, 0]]) == [0, -0.25, -0.25]
+
+    def test_contradicting_disjuncts_are_dropped(self) -> None:
+        neither = And((compare(Y[0], ">", 0.5), compare(0.5, ">=", Y[0])))
+        spec = compile_query(query([*UNIT, Or((neither, compare(Y[1], ">=", 1)))], 2, 2))
+        assert spec.targets is not None
+        assert spec.targets.disjunct.tolist() == [1]
+        spec = compile_query(query([*UNIT, neither], 2, 2))
+        assert spec.empty
+        assert "contradict" in spec.reason
+
+    def test_comparisons_of_constants(self) -> None:
+        assert compile_query(query([*UNIT, compare(1, "<", 0)], 2, 2)).empty
+        spec = compile_query(
+            query([*UNIT, compare(1, ">", 0), Or((compare(Y[0], "<", Y[0]), compare(1, "==", 1.0)))], 2, 2)
+        )
+        assert spec.targets is not None
+        assert not spec.targets.present.any()
+
+    def test_without_outputs_every_point_of_the_box_satisfies(self) -> None:
+        assert margins(query(UNIT, 2, 2), SUMS, [[0, 0], [2, 0]]) == [np.inf, -np.inf]
+
+
+class TestBoxes:
+    line = AnalyticEngine([[1.0]])
+
+    @pytest.mark.parametrize("order", [[10, 1], [1, 10]])
+    def test_bounds_given_twice_intersect(self, order: list[float]) -> None:
+        """T08 a, b."""
+        what = query([*bounds([0], [order[0]]), *bounds([0], [order[1]]), compare(Reference(1), ">=", 2)], 1, 1)
+        spec = compile_query(what)
+        assert spec.targets is not None
+        assert spec.targets.upper.tolist() == [[1]]
+
+    def test_an_empty_box_is_reported_at_once(self) -> None:
+        """T08 c."""
+        spec = compile_query(query([*bounds([0.6], [0.4]), compare(Reference(1), ">=", 0)], 1, 1))
+        assert spec.empty
+        assert "empty input set" in spec.reason
+
+    def test_strict_bounds_on_one_value_are_empty(self) -> None:
+        both = [compare(Reference(0), ">", 0.5), compare(Reference(0), "<=", 0.5)]
+        assert compile_query(query(both, 1, 1)).empty
+
+    def test_an_empty_disjunct_is_skipped(self) -> None:
+        """T08 d."""
+        clauses = table([[(0, ">=", 0.6), (0, "<=", 0.4)], [(0, ">=", 0.8), (0, "<=", 0.9)]])
+        spec = compile_query(query([clauses, compare(Reference(1), ">=", 0.85)], 1, 1), np.float64)
+        assert spec.targets is not None
+        assert spec.targets.disjunct.tolist() == [1]
+        assert Problem(spec, self.line).screen(np.array([[0.875]])).item() == pytest.approx(0.025)
+
+    def test_pinned_inputs_are_constants(self) -> None:
+        """T07."""
+        low, high = [0, 0.5, -0.25], [1, 0.5, -0.25]
+        spec = compile_query(query([*bounds(low, high), compare(Reference(3), ">=", 1.2)], 3, 1))
+        assert spec.domain is not None
+        assert spec.domain.free.tolist() == [0]
+        assert spec.domain.base.tolist() == [0, 0.5, -0.25]
+        problem = Problem(spec, AnalyticEngine([[1.0, 1, 1]], dtype=np.float32))
+        assert problem.screen(np.array([[1], [0.5]], np.float32)).ravel() == pytest.approx([0.05, -0.45])
+
+    @pytest.mark.parametrize(("value", "holds"), [(1, True), (0, False)])
+    def test_a_single_point_takes_one_evaluation(self, value: float, holds: bool) -> None:
+        low = [value, 0.5, -0.25]
+        spec = compile_query(query([*bounds(low, low), compare(Reference(3), ">=", 1.2)], 3, 1))
+        network = AnalyticEngine([[1.0, 1, 1]], dtype=np.float32)
+        problem = Problem(spec, network)
+        assert problem.f == 0
+        lower, upper = problem.box(np.zeros(1, int))
+        assert lower.shape == upper.shape == (1, 0)
+        evaluation = problem.evaluate(lower, np.zeros(1, int))
+        assert (evaluation.margin[0] >= 0) == holds
+        assert network.runs == [1]
+
+    def test_a_dimension_pinned_differently_is_free(self) -> None:
+        clauses = table([[(0, ">=", 1.0), (0, "<=", 1.0)], [(0, ">=", 2.0), (0, "<=", 2.0)]])
+        spec = compile_query(query([clauses], 1, 1))
+        assert spec.domain is not None
+        assert spec.domain.f == 1
+
+    def test_an_unbounded_input_is_named(self) -> None:
+        what = query([*bounds([0, 0], [1, 1]), compare(Reference(4), ">=", 0)], 4, 1)
+        with pytest.raises(InputError, match=r"X_2 has no lower bound \(and 1 more input.*>= X_2 "):
+            compile_query(what)
+
+    def test_an_input_bounded_in_one_disjunct_only_is_named(self) -> None:
+        clauses = table([[(0, ">=", 1.0), (0, "<=", 1.0)], [(0, ">=", 2.0)]])
+        with pytest.raises(InputError, match="X_0 has no upper bound"):
+            compile_query(query([clauses], 1, 1))
+
+    def test_an_unbounded_input_of_an_empty_disjunct_does_not_matter(self) -> None:
+        clauses = table([[(0, ">=", 1.0), (0, "<=", 1.0)], [(0, ">=", 2.0), (1, ">=", 1.0), (1, "<=", 0.0)]])
+        assert not compile_query(
+            query([*bounds([], []), clauses, compare(Reference(1), "<=", 5), compare(Reference(1), ">=", -5)], 2, 1)
+        ).empty
+
+    def test_a_shared_box_is_kept_once(self) -> None:
+        spec = compile_query(query([*UNIT, Or((compare(Y[0], ">=", 2), compare(Y[1], ">=", 2)))], 2, 2))
+        assert spec.targets is not None
+        assert spec.targets.lower.shape == (1, 2)
+
+    def test_several_boxes_of_one_input(self) -> None:
+        """The count of targets and boxes for 10^5 clauses over one input, without a Python loop in the way."""
+        count = 100_000
+        low = np.arange(count) / count
+        value = np.stack([low, low + 0.5 / count, np.where(np.arange(count) % 2, 0.5, -0.5)], axis=1).reshape(-1)
+        relation = np.tile([Relation.GE.code, Relation.LE.code, Relation.GE.code], count)
+        spec = compile_query(
+            query([columns(np.tile([0, 0, 1], count), relation, value, np.arange(count + 1) * 3)], 1, 1)
+        )
+        assert spec.targets is not None
+        assert (spec.targets.t, spec.targets.k, spec.targets.forms.r) == (count, 1, 1)
+        assert spec.targets.lower.shape == (count, 1)
+        assert spec.targets.lower.nbytes == 4 * count
+        assert spec.targets.exact.sum() == count
+
+
+class TestRounding:
+    def test_a_float32_box_is_rounded_inwards(self) -> None:
+        """T04: float32(0.3) lies above 0.3."""
+        what = query([*bounds([0.1], [0.3]), compare(Reference(1), ">=", 0.3)], 1, 1)
+        spec = compile_query(what)
+        assert spec.targets is not None
+        assert float(spec.targets.lower.item()) >= 0.1
+        assert float(spec.targets.upper.item()) == np.nextafter(np.float32(0.3), np.float32(0))
+        assert spec.targets.exact.item()
+        network = AnalyticEngine([[1.0]], dtype=np.float32)
+        assert Problem(spec, network).screen(spec.targets.upper).item() < 0
+        spec = compile_query(what, rounding=Rounding.NEAREST)
+        assert spec.targets is not None
+        assert spec.targets.upper.item() == np.float32(0.3)
+        assert not spec.targets.exact.item()
+        assert Problem(spec, network).screen(spec.targets.upper).item() >= 0
+
+    def test_an_interval_without_a_float32_takes_the_nearest(self) -> None:
+        spec = compile_query(query([*bounds([0.1, 0], [0.1, 1]), compare(Reference(2), ">=", 0.3)], 2, 1))
+        assert spec.targets is not None
+        assert spec.domain is not None
+        assert spec.domain.base[0] == np.float32(0.1)
+        assert spec.targets.exact.tolist() == [False]
+
+    def test_strict_bounds_move_one_step_in(self) -> None:
+        inside = [compare(Reference(0), ">", 0), compare(Reference(0), "<", 1)]
+        spec = compile_query(query([*inside, compare(Reference(1), "<", 1)], 1, 1))
+        assert spec.targets is not None
+        assert spec.targets.lower.item() == np.nextafter(np.float32(0), np.float32(1))
+        assert spec.targets.upper.item() == np.nextafter(np.float32(1), np.float32(0))
+        assert spec.targets.bound.item() == -np.nextafter(np.float32(1), np.float32(0))
+
+    @pytest.mark.parametrize("version", [(1, 0), (2, 0)])
+    def test_strict_means_strict_under_both_rules(self, version: tuple[int, int]) -> None:
+        """0.3 in float32 is above 0.3: > in float64, not in the float32 arithmetic of 2.0."""
+        what = query([*bounds([0], [1]), compare(Reference(1), ">", 0.3)], 1, 1, version)
+        spec = compile_query(what)
+        assert spec.targets is not None
+        edge = np.float32(0.3)
+        assert spec.targets.bound.item() == (edge if version[0] == 1 else np.nextafter(edge, np.float32(1)))
+
+    def test_bounds_beyond_float32_stay_finite(self) -> None:
+        spec = compile_query(query(bounds([-1e39], ["1e300"]), 1, 1))
+        assert spec.targets is not None
+        assert np.isfinite([spec.targets.lower, spec.targets.upper]).all()
+
+    def test_equality_counts_at_the_edge(self) -> None:
+        """T12: -0.0 >= 0 holds, >= 1e-30 does not."""
+        minus = AnalyticEngine([[-1.0]])
+        for bound, holds in ((0.0, True), (1e-30, False)):
+            what = query([*bounds([-1], [1]), compare(Reference(1), ">=", bound)], 1, 1)
+            assert [m >= 0 for m in margins(what, minus, [[0.0]])] == [holds]
+
+    def test_nan_satisfies_nothing(self) -> None:
+        broken = NanEngine([[1.0]])
+        for relation in ("<=", ">=", "!=", "==", "<", ">"):
+            what = query([*bounds([-1], [1]), compare(Reference(1), relation, 0.5)], 1, 1)
+            assert margins(what, broken, [[-0.5]]) == [-np.inf]
+
+
+class TestTypes:
+    def test_integer_inputs_have_integer_boxes(self) -> None:
+        what = query([*bounds([0.5], [3.5]), compare(Reference(1), ">=", 3)], 1, 1, (2, 0), "int8")
+        spec = compile_query(what)
+        assert spec.targets is not None
+        assert (spec.targets.lower.item(), spec.targets.upper.item()) == (1, 3)
+        problem = Problem(spec, AnalyticEngine([[1.0]], dtype=np.float32))
+        assert problem.integer.tolist() == [True]
+        assert problem.embed(np.array([[2.4]], np.float32)).item() == 2
+
+    def test_a_range_without_an_integer_is_empty(self) -> None:
+        assert compile_query(query(bounds([0.25], [0.75]), 1, 1, (2, 0), "int64")).empty
+        assert not compile_query(query(bounds([0.25], [0.75]), 1, 1)).empty
+        assert compile_query(query(bounds([0.25], [0.75]), 1, 1), types=[np.dtype(np.int64)]).empty
+
+    def test_small_integer_types_bound_themselves(self) -> None:
+        spec = compile_query(query([compare(Reference(1), ">=", 3)], 1, 1, (2, 0), "uint8"))
+        assert spec.targets is not None
+        assert (spec.targets.lower.item(), spec.targets.upper.item()) == (0, 255)
+        with pytest.raises(InputError, match=r"X\[0\] has no lower bound"):
+            compile_query(query([compare(Reference(1), ">=", 3)], 1, 1, (2, 0), "int64"))
+
+    def test_half_precision_inputs_lie_on_their_grid(self) -> None:
+        spec = compile_query(query(bounds([0.1], [0.3]), 1, 1, (2, 0), "float16"))
+        assert spec.targets is not None
+        assert spec.domain is not None
+        low, high = spec.targets.lower.item(), spec.targets.upper.item()
+        narrow = np.float16([0.1, 0.3])  # the first lies below 0.1, the second above 0.3
+        assert [low, high] == np.nextafter(narrow, narrow[::-1]).tolist()
+        point = spec.domain.embed(np.array([[0.2]], np.float32)).item()
+        assert point == np.float16(0.2)
+
+    def test_hidden_nodes_are_refused(self) -> None:
+        network = NetworkDeclaration(
+            "N",
+            (Variable("X", Kind.INPUT, "real", (1,)),),
+            (Variable("Y", Kind.OUTPUT, "real", (1,)),),
+            (Variable("H", Kind.HIDDEN, "real", (2,), "relu"),),
+        )
+        what = Query((2, 0), (network,), (*bounds([0], [1]), compare(Reference(2), ">=", 0)))
+        with pytest.raises(UnsupportedError, match=r"H\[1\]"):
+            compile_query(what)
+        assert not compile_query(Query((2, 0), (network,), (*bounds([0], [1]), compare(Reference(3), ">=", 0)))).empty
+
+
+class TestTies:
+    def two_networks(self, *more: Any, relation: str = "==") -> Spec:
+        """f and g of two inputs and an output each; only f's inputs are boxed."""
+        f = NetworkDeclaration(
+            "f", (Variable("X", Kind.INPUT, "real", (2,)),), (Variable("Y", Kind.OUTPUT, "real", (1,)),)
+        )
+        g = NetworkDeclaration(
+            "g", (Variable("U", Kind.INPUT, "real", (2,)),), (Variable("V", Kind.OUTPUT, "real", (1,)),)
+        )
+        box = bounds([0, -1], [1, 2])
+        tie = [compare(Reference(i), relation, Reference(3 + i)) for i in range(2)]
+        return compile_query(Query((2, 0), (f, g), (*box, *tie, *more)), np.float64)
+
+    def test_inputs_of_two_networks(self) -> None:
+        spec = self.two_networks(compare(Reference(2), "<", Reference(5)))
+        assert (spec.n, spec.m) == (4, 2)
+        assert spec.domain is not None
+        assert spec.domain.free.tolist() == [0, 1]
+        problem = Problem(spec, AnalyticEngine([[1.0, 0, 0, 0], [0, 0, 0, 1]]))
+        assert problem.embed(np.array([[0.5, 1.5]])).tolist() == [[0.5, 1.5, 0.5, 1.5]]
+        assert [m >= 0 for m in problem.screen(np.array([[0.5, 1.5], [0.5, 0.5]])).ravel()] == [True, False]
+
+    def test_a_pair_of_inequalities_is_an_equality(self) -> None:
+        both = [compare(Reference(a), "<=", Reference(b)) for a, b in ((0, 3), (3, 0), (1, 4), (4, 1))]
+        spec = self.two_networks(*both, relation="<=")
+        assert spec.domain is not None
+        assert spec.domain.f == 2
+
+    def test_bounds_of_what_is_tied_are_bounds_of_its_source(self) -> None:
+        spec = self.two_networks(compare(Reference(3), ">=", 0.5), compare(Reference(4), "<", 0))
+        assert spec.targets is not None
+        assert spec.targets.lower.tolist() == [[0.5, -1]]
+        assert spec.targets.upper.tolist() == [[1, np.nextafter(0, -1)]]
+
+    def test_linear_ties_are_eliminated(self) -> None:
+        """x_2 = 2 x_0 - 1, x_3 = x_0 + x_1: gradients flow back through both."""
+        x = slots(0, 4)
+        ties = [
+            compare(x[2], "==", Sum((Product((compare(2, "<", 2).left, x[0])), compare(-1, "<", 2).left))),
+            compare(x[3], "==", Sum((x[0], x[1]))),
+        ]
+        spec = compile_query(
+            query([*bounds([0, 0, 0, 0], [1, 1, 1, 1.5]), *ties, compare(Reference(4), ">=", 3)], 4, 1), np.float64
+        )
+        assert spec.domain is not None
+        assert spec.targets is not None
+        assert spec.domain.f == 2
+        assert spec.domain.embed(np.array([[0.75, 0.25]])).tolist() == [[0.75, 0.25, 0.5, 1.0]]
+        assert spec.domain.pull(np.ones((1, 4))).tolist() == [[4, 2]]
+        assert spec.targets.lower[0, 0] == pytest.approx(0.5)
+
+    def test_contradicting_equalities_are_empty(self) -> None:
+        x = slots(0, 2)
+        unequal = [compare(x[0], "==", x[1]), compare(x[0], "==", Sum((x[1], compare(1, "<", 1).left)))]
+        spec = compile_query(query([*bounds([0, 0], [1, 1]), *unequal], 2, 1))
+        assert spec.empty
+        assert "contradict" in spec.reason
+
+    def test_an_integer_is_never_tied_to_a_real(self) -> None:
+        inputs = (Variable("R", Kind.INPUT, "real", (1,)), Variable("I", Kind.INPUT, "int8", (1,)))
+        network = NetworkDeclaration("N", inputs, (Variable("Y", Kind.OUTPUT, "real", (1,)),))
+        what = Query((2, 0), (network,), (*bounds([0, 0], [5, 4.5]), compare(Reference(0), "==", Reference(1))))
+        spec = compile_query(what)
+        assert spec.domain is not None
+        assert spec.domain.free.tolist() == [1]
+        assert spec.domain.integer.tolist() == [True]
+        assert spec.domain.embed(np.array([[2.2]], np.float32)).tolist() == [[2, 2]]
+
+
+class TestGrowth:
+    def wide(self, factors: int) -> Query:
+        """`factors` conjuncts of two alternatives each: 2^factors disjuncts."""
+        either = [Or((compare(Y[0], ">=", i / 64), compare(Y[1], "<=", 1 - i / 64))) for i in range(factors)]
+        return query([*UNIT, *either], 2, 2)
+
+    def test_small_products_are_expanded(self) -> None:
+        spec = compile_query(self.wide(8))
+        assert spec.tree is None
+        assert spec.disjuncts == 256
+
+    def test_large_ones_become_a_tree(self) -> None:
+        spec = compile_query(self.wide(60), np.float64)
+        assert spec.tree is not None
+        assert spec.targets is not None
+        assert spec.targets.t == 1
+        problem = Problem(spec, SUMS)
+        assert problem.k == 60
+        point = np.array([[0.5, 0.125]])
+        evaluation = problem.evaluate(point, np.zeros(1, int))
+        expected = [max(0.5 - i / 64, 1 - i / 64 - 0.625) for i in range(60)]
+        assert evaluation.slack[0] == pytest.approx(expected)
+
+    def test_a_tree_still_has_a_box(self) -> None:
+        """Inputs bounded only inside an `or` get the hull."""
+        clauses = [
+            Or((And((compare(X[0], ">=", i), compare(X[0], "<=", i + 1))), compare(X[0], "==", 7))) for i in range(40)
+        ]
+        spec = compile_query(query([*clauses, *bounds([0, 0], [9, 1])[2:]], 2, 2))
+        assert spec.tree is not None
+        assert spec.targets is not None
+        assert (spec.targets.lower[0, 0], spec.targets.upper[0, 0]) == (7, 7) or spec.targets.lower[0, 0] >= 0
+
+    def test_deep_formulas_do_not_recurse(self) -> None:
+        deep: Any = compare(Y[0], ">=", 0.5)
+        long: Any = Y[0]
+        for i in range(5000):
+            deep = And((Or((deep, compare(Y[1], ">=", 3))), compare(Y[0], "<=", 2))) if i % 2 else Or((deep,))
+            long = Sum((long, compare(0.5, "<", 0).left))
+        spec = compile_query(query([*UNIT, deep, compare(long, ">=", 2501)], 2, 2), np.float64)
+        problem = Problem(spec, SUMS)
+        assert problem.screen(np.array([[1.0, 0.0], [0.5, 0.5]])).max(axis=1).tolist() == [0, -0.5]
