@@ -21,6 +21,7 @@ from falsifier.arrays import Rng
 from falsifier.budget import Budget
 from falsifier.errors import InputError, UnsupportedError
 from falsifier.network import Network, load
+from falsifier.network.peeling import without_softmax
 from falsifier.network.single import SingleSampleEngine
 from falsifier.problem import Problem
 from falsifier.query import parse, read
@@ -29,6 +30,7 @@ from falsifier.result import Result
 from falsifier.search import search
 from falsifier.search.portfolio import stages_of
 from falsifier.spec import Rounding, Spec, compile_query
+from falsifier.spec.ordinal import compares_outputs
 from falsifier.verdict import StopReason, Verdict
 from falsifier.witness.binding import assign
 from falsifier.witness.confirm import Door
@@ -126,6 +128,8 @@ class Problems:
     @cached_property
     def batched(self) -> Problem:
         self.engine = self._network.engine(self._device, self._hull())
+        if compares_outputs(self.spec):
+            self.engine = without_softmax(self.engine, self._network)
         return Problem(self.spec, self.engine, self._budget)
 
     @cached_property

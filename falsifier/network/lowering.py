@@ -48,6 +48,11 @@ class Lowered:
         return self.builder.program
 
     @property
+    def stepped(self) -> bool:
+        """Whether it holds operators whose gradient is passed straight through, so that windows make a difference."""
+        return any(p.op in ("Sign", "Round", "Floor", "Ceil") for p in self.program.primitives)
+
+    @property
     def n(self) -> int:
         return self.x.size
 

@@ -18,6 +18,7 @@ class SingleSampleEngine:
 
     name = "single-sample"
     device = "cpu"
+    stepped = False
     differentiable = False
 
     def __init__(self, reference: Reference) -> None:

@@ -20,6 +20,8 @@ from falsifier.search.source import ProblemSource
 if TYPE_CHECKING:
     from falsifier.problem import Problem
 
+_REBASED = 256  # targets whose best points the batched engine judges anew
+
 
 @dataclass(frozen=True)
 class Found:
@@ -45,6 +47,7 @@ class Run:
     found: Found | None = None
     stage: str = ""
     rounds: int = 0
+    rebased: bool = False  # whether the ledger's margins are the batched engine's
     passes: int = 0  # of the portfolio, completed
     dealt: int = 0  # lanes dealt to targets in turn so far
     until: float = 0.0  # reading of `pace` at which the stage at work hands over
@@ -56,6 +59,26 @@ class Run:
         candidates = Candidates(confirm, budget, single.t)
         ledger = Ledger(single.t, single.f)
         return cls(problems, budget, rng, candidates, ledger, Pace(budget), integer_valued(single))
+
+    @property
+    def batched(self) -> Problem:
+        """The problem on the batched engine. When it is first asked for, the best points so far are judged by it.
+
+        Its margins may differ from those of single samples: in rounding, or wholly where a final softmax was left out.
+        """
+        problem = self.problems.batched
+        if not self.rebased:
+            self.rebased = True
+            if not problem.serial:
+                self._rebase(problem)
+        return problem
+
+    def _rebase(self, problem: Problem) -> None:
+        aims = self.ledger.ranked()[:_REBASED]
+        known, points = self.ledger.known(aims)
+        self.ledger.margin[:] = -np.inf
+        if points is not None and known.any() and not self.over():
+            self.evaluate(problem, as_like(points[known], problem.like), as_like(aims[known], problem.like))
 
     def over(self) -> bool:
         """Whether the search ends here."""

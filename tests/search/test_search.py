@@ -70,7 +70,10 @@ def test_same_seed_same_result() -> None:
     function, pullback = relu_network(0, (6, 20, 20, 3))
     problem = ToyProblem(function, -np.ones((1, 6)), np.ones((1, 6)), np.eye(3)[None], [[9, 9, 9]], pullback)
     one, two = run(problem, 30_000), run(problem, 30_000)
-    first, other = run(problem, 300), run(problem, 300, seed=1)
+    bowl = ToyProblem(
+        lambda x: -((x - 0.3) ** 2).sum(axis=1, keepdims=True), -np.ones((1, 4)), np.ones((1, 4)), [[[1]]], [[1]]
+    )
+    first, other = run(bowl, 300), run(bowl, 300, seed=1)
     assert one.evaluations == two.evaluations <= 30_000
     np.testing.assert_array_equal(one.margin, two.margin)
     np.testing.assert_array_equal(one.points[0], two.points[0])

@@ -39,7 +39,7 @@ class Descent:
 
     def turn(self, run: Run) -> None:
         """Steps until the time is up."""
-        problem = run.problems.batched
+        problem = run.batched
         fits = run.pace.fits(work_of(run, problem), max(run.left(), 0.0), _PROBES)
         lanes = int(np.clip(min(_PROBES, fits // 8) // problem.f, 2, 64))
         group = _Group(run, problem, lanes)

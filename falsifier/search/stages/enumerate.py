@@ -39,7 +39,7 @@ class Enumeration:
 
     def turn(self, run: Run) -> None:
         """Blocks of lattice points."""
-        problem = run.problems.batched
+        problem = run.batched
         work = work_of(run, problem)
         while run.going():
             if not len(self._points):

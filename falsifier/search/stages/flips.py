@@ -37,7 +37,7 @@ class Flips:
 
     def turn(self, run: Run) -> None:
         """Generations until the time is up."""
-        problem = run.problems.batched
+        problem = run.batched
         work = work_of(run, problem)
         if self._parents is not None and not run.ledger.open[self._target].all():
             self._parents = None
@@ -59,7 +59,7 @@ class Flips:
         old = self._age >= _PATIENCE
         if not old.any():
             return
-        problem = run.problems.batched
+        problem = run.batched
         self._target = np.where(old, spread(run, _PARENTS), self._target)
         lower, upper = problem.box(as_like(self._target, problem.like))
         fresh = place(mixed(run.rng, _PARENTS, problem.f, problem.like), lower, upper)
@@ -73,7 +73,7 @@ class Flips:
         self._age = np.where(old, 0, self._age)
 
     def _generation(self, run: Run, each: int) -> None:
-        problem = run.problems.batched
+        problem = run.batched
         rows = np.repeat(np.arange(_PARENTS), each)
         target = self._target[rows]
         lower, upper = problem.box(as_like(target, problem.like))
@@ -90,7 +90,7 @@ class Flips:
 
     def _mutate(self, run: Run, parents: Array, lower: Array, upper: Array) -> Array:
         """One child `[b, f]` per row: a random share of coordinates changed in one of four ways."""
-        problem, rng = run.problems.batched, run.rng
+        problem, rng = run.batched, run.rng
         xp = namespace(parents)
         lanes, f = parents.shape
         largest = np.log(max(2.0, f / 3))

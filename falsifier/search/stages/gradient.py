@@ -47,11 +47,11 @@ class Gradient:
 
     def applies(self, run: Run) -> bool:
         """Where the engine has gradients."""
-        return run.problems.batched.differentiable
+        return run.batched.differentiable
 
     def turn(self, run: Run) -> None:
         """Go on with the round at work, then plan the next, until the time is up."""
-        problem = run.problems.batched
+        problem = run.batched
         while run.going():
             if self._round is None:
                 self._round = self._plan(run, problem)

@@ -40,11 +40,11 @@ class Hopping:
 
     def applies(self, run: Run) -> bool:
         """Where the engine has gradients."""
-        return run.problems.batched.differentiable
+        return run.batched.differentiable
 
     def turn(self, run: Run) -> None:
         """Rounds until the time is up."""
-        problem = run.problems.batched
+        problem = run.batched
         while run.going():
             lanes = self._lanes(run, problem)
             rng = run.rng.spawn()

@@ -37,20 +37,18 @@ class Probe:
         rng = run.rng.spawn()
         centres = aims[: self._centres]
         made, group = 0, 1
-        # All points are drawn before the first is run: how far time lets us go does not change what is drawn.
         shared = problem.box(as_like(aims[:1], problem.like)) if problem.shared_box else None
         first = centres[:1] if shared is not None else centres
         aim = np.concatenate([first, np.resize(aims, max(0, self._points - first.size))])
-        unit = np.asarray(interleaved(rng, aim.size, problem.f, problem.like))
-        unit[: first.size] = 0.5
-        if aim.size > first.size + 1:
-            unit[first.size] = 0
-            unit[first.size + 1] = 1
         while made < aim.size and run.going(1):
             group = min(group, aim.size - made, run.pace.fits(Work.SINGLE, max(run.left(), 0), 1))
             part = aim[made : made + group]
             lower, upper = shared or problem.box(as_like(part, problem.like))
-            points = place(unit[made : made + group], lower, upper)
+            unit = np.asarray(interleaved(rng, group, problem.f, problem.like))
+            index = np.arange(made, made + group) - first.size
+            unit[index < 0] = 0.5
+            unit[index == 0], unit[index == 1] = 0, 1  # the lowest and the highest corner
+            points = place(unit, lower, upper)
             if problem.t <= 1000:
                 run.screen(problem, points)
             else:

@@ -5,13 +5,21 @@ Ranks the targets by how far a first-order step over the whole box would take th
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
+from numpy.typing import NDArray
 
 from falsifier.arrays import as_like, namespace, to_host
 from falsifier.objective import Reduction
 from falsifier.search.pace import Work
 from falsifier.search.run import Run, host_margin
 from falsifier.search.starts import place
+
+if TYPE_CHECKING:
+    from falsifier.problem import Problem
+
+_NEAREST = 8  # targets that are tried before the others
 
 
 class Reach:
@@ -27,27 +35,29 @@ class Reach:
 
     def applies(self, run: Run) -> bool:
         """Once, where there are gradients."""
-        return not self._done and run.problems.batched.differentiable
+        return not self._done and run.batched.differentiable
 
     def turn(self, run: Run) -> None:
         """A gradient run and an evaluation of its corners."""
         self._done = True
-        problem = run.problems.batched
-        lanes = min(self._targets, run.pace.fits(Work.GRADIENT, max(run.left(), 0.0), 2 * self._targets) // 2)
-        aims = run.ledger.ranked()[: max(1, lanes)]
-        if not run.going(2 * aims.size):
-            return
+        problem = run.batched
+        ranked = run.ledger.ranked()[: self._targets]
+        for aims in (ranked[:_NEAREST], ranked[_NEAREST:]):
+            if aims.size and run.going(2 * aims.size):
+                self._step(run, problem, aims)
+
+    def _step(self, run: Run, problem: Problem, aims: NDArray[np.int64]) -> None:
         target = as_like(aims, problem.like)
         lower, upper = problem.box(target)
         x = place(as_like(np.full((aims.size, problem.f), 0.5), problem.like, problem.dtype), lower, upper)
         xp = namespace(x)
         with run.timed(Work.GRADIENT, aims.size):
-            evaluation, _, gradient = problem.ascend(x, target, Reduction.HARD)
+            evaluation, score, gradient = problem.ascend(x, target, Reduction.HINGE)
             margin = host_margin(evaluation.margin)
         run.offer(problem, x, aims, margin)
         if run.over():
             return
         slope = xp.where(xp.isfinite(gradient), gradient, xp.zeros_like(gradient))
-        run.ledger.reach[aims] = margin + to_host(xp.sum(xp.abs(slope) * (upper - lower), axis=1)) / 2
+        run.ledger.reach[aims] = to_host(score) + to_host(xp.sum(xp.abs(slope) * (upper - lower), axis=1)) / 2
         corner = xp.where(slope > 0, upper, xp.where(slope < 0, lower, x))
         run.evaluate(problem, corner, target)

@@ -38,7 +38,7 @@ class Sampling:
 
     def turn(self, run: Run) -> None:
         """Blocks that double in size, until the time is up."""
-        problem = run.problems.batched
+        problem = run.batched
         work = work_of(run, problem)
         size = 256
         while run.going(1):

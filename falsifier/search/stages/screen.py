@@ -28,7 +28,7 @@ class Screen:
 
     def turn(self, run: Run) -> None:
         """Go on where the last turn ended."""
-        problem = run.problems.batched
+        problem = run.batched
         while run.going():
             open_targets = np.flatnonzero(run.ledger.open)
             if self._next >= open_targets.size:
