@@ -1,4 +1,4 @@
-"""Rules that write one operator in terms of others call them here, in the words of the standard (opset 21) and of one sample."""
+"""Rules that write one operator in terms of others call them here, in the words of the standard and of one sample."""
 
 from __future__ import annotations
 
@@ -16,12 +16,17 @@ Tensor = Value | NDArray[Any]
 
 
 def compose(build: Builder, op: str, *operands: Operand, **attributes: Any) -> Tensor:
-    """The first result of the ONNX operator `op`, lowered by its own rule, or by numpy where every operand is constant."""
+    """The first result of the ONNX operator `op` (opset 21), by its own rule, or by numpy where all operands are constant.
+
+    Raises UnsupportedError where no rule is there.
+    """
     if any(isinstance(v, Value) for v in operands):
         node = Node(op, "", OPSET, attributes, ("y",))
         (result, *_) = LOWERINGS[op](build, node, operands)
         assert result is not None
         return result
+    if op not in _ON_CONSTANTS:
+        raise UnsupportedError(f"{op} of constants")
     return _ON_CONSTANTS[op](*operands, **attributes)
 
 
@@ -47,11 +52,6 @@ def as_value(build: Builder, operand: Tensor) -> Value:
     return operand if isinstance(operand, Value) else build.spread(operand)
 
 
-def text(value: str | bytes) -> str:
-    """A string attribute, whichever way it was decoded."""
-    return value.decode() if isinstance(value, bytes) else value
-
-
 def _sigmoid(x: NDArray[Any]) -> NDArray[Any]:
     return (1 / (1 + np.exp(-x))).astype(x.dtype)
 
@@ -68,6 +68,7 @@ _ON_CONSTANTS: dict[str, Callable[..., NDArray[Any]]] = {
     "Reshape": lambda x, shape: x.reshape([int(d) for d in shape]),
     "Transpose": lambda x, perm: x.transpose(perm),
     "Concat": lambda *xs, axis: np.concatenate(xs, axis),
+    "Gather": lambda x, places, axis: np.take(x, places, axis),
     "Cast": lambda x, to: x.astype(_numpy_type(to)),
 }
 

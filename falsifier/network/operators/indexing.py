@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from falsifier.errors import UnsupportedError
 from falsifier.network.operators import Node
-from falsifier.network.operators.composition import Tensor, as_value, compose, constant, given, integers, text
+from falsifier.network.operators.composition import Tensor, as_value, compose, constant, given, integers
 from falsifier.network.operators.elementwise import compare, elementwise, where
 from falsifier.network.operators.scattering import scatter_rows, select_rows
 from falsifier.network.program import Builder, Operand, Shape, Value
@@ -67,7 +67,7 @@ def lower_scatter_elements(build: Builder, node: Node, operands: Sequence[Operan
     assert indices is not None
     assert updates is not None
     axis = node.attributes.get("axis", 0) % len(data.shape)
-    reduction = text(node.attributes.get("reduction", "none"))
+    reduction = node.attributes.get("reduction", "none")
     if isinstance(indices, Value):
         parts = [build.sample(as_value(build, v)) for v in (data, indices, updates)]
         y = build.emit("ScatterElements", parts, data.shape, data.dtype, axis=axis + 1, reduction=reduction)
@@ -82,7 +82,7 @@ def lower_scatter_nd(build: Builder, node: Node, operands: Sequence[Operand]) ->
     assert indices is not None
     assert updates is not None
     rows = _nd_rows(build, indices, data.shape, 0)
-    reduction = text(node.attributes.get("reduction", "none"))
+    reduction = node.attributes.get("reduction", "none")
     return [_scattered(build, data, rows, updates, data.shape[indices.shape[-1] :], reduction)]
 
 
@@ -192,15 +192,18 @@ def lower_compress(build: Builder, node: Node, operands: Sequence[Operand]) -> S
 def lower_one_hot(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
     """Comparison with 0, 1, ... along a new axis; an index outside [-depth, depth) is nowhere on."""
     indices, depth, values = operands
-    assert isinstance(indices, Value)
+    assert indices is not None
+    assert values is not None
     (count,) = integers(depth, "the depth of OneHot")
     axis = node.attributes.get("axis", -1) % (len(indices.shape) + 1)
     shape = (*indices.shape[:axis], 1, *indices.shape[axis:])
-    at = build.shaped(_as_value_of(_from_start(build, indices, count)), shape)
+    at = _from_start(build, indices, count)
     numbers = np.arange(count).reshape(-1, *[1] * (len(shape) - axis - 1))
-    is_on = compare(build, "Equal", at, numbers)
+    if isinstance(at, Value):
+        is_on: Tensor = compare(build, "Equal", build.shaped(at, shape), numbers)
+    else:
+        is_on = at.reshape(shape) == numbers
     off, on = (_entry(build, values, i) for i in range(2))
-    assert values is not None
     return [where(build, is_on, on, off, values.dtype)]
 
 
@@ -208,11 +211,6 @@ def _entry(build: Builder, vector: Operand, at: int) -> Tensor:
     if isinstance(vector, np.ndarray):
         return np.asarray(vector[at])
     return compose(build, "Gather", vector, np.array(at), axis=0)
-
-
-def _as_value_of(tensor: Tensor) -> Value:
-    assert isinstance(tensor, Value)
-    return tensor
 
 
 def lower_eye_like(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:

@@ -44,6 +44,8 @@ def lower_top_k(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequ
     if not isinstance(x, Value):
         raise UnsupportedError("how many entries TopK finds depends on the input")
     (k,) = [node.attributes["k"]] if len(operands) < 2 else integers(operands[1], "how many entries TopK finds")
+    if x.dtype == np.uint64:
+        raise UnsupportedError("onnxruntime cannot sort uint64")
     if k < 1:
         raise UnsupportedError("an empty tensor")
     axis = node.attributes.get("axis", -1) % len(x.shape)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from falsifier.errors import UnsupportedError
 from falsifier.network.operators import Gradients, Node, PrimitiveRule
-from falsifier.network.operators.composition import Tensor, compose, given, integers, text
+from falsifier.network.operators.composition import Tensor, compose, given, integers
 from falsifier.network.program import Builder, Operand, Primitive, Shape, Value
 
 
@@ -22,7 +22,7 @@ def lower_pad(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequen
     pads = _pads(node, operands, len(x.shape))
     if min(d + a + b for d, (a, b) in zip(x.shape, pads, strict=True)) <= 0:
         raise UnsupportedError("an empty tensor")
-    mode = text(node.attributes.get("mode", "constant"))
+    mode = node.attributes.get("mode", "constant")
     if mode == "constant":
         fill = given(operands, 2)
         if fill is None:
@@ -117,7 +117,7 @@ def lower_depth_to_space(build: Builder, node: Node, operands: Sequence[Operand]
     assert isinstance(x, Value)
     n, c, h, w = x.shape
     k = node.attributes["blocksize"]
-    rows_first = text(node.attributes.get("mode", "DCR")) == "DCR"
+    rows_first = node.attributes.get("mode", "DCR") == "DCR"
     apart: Shape = (n, k, k, c // (k * k), h, w) if rows_first else (n, c // (k * k), k, k, h, w)
     order = [0, 3, 4, 1, 5, 2] if rows_first else [0, 1, 4, 2, 5, 3]
     return [_rearranged(build, x, apart, order, (n, c // (k * k), h * k, w * k))]
@@ -128,7 +128,7 @@ def lower_space_to_depth(build: Builder, node: Node, operands: Sequence[Operand]
     assert isinstance(x, Value)
     n, c, h, w = x.shape
     k = node.attributes["blocksize"]
-    rows_first = text(node.attributes.get("mode", "DCR")) == "DCR"
+    rows_first = node.attributes.get("mode", "DCR") == "DCR"
     order = [0, 3, 5, 1, 2, 4] if rows_first else [0, 1, 3, 5, 2, 4]
     return [_rearranged(build, x, (n, c, h // k, k, w // k, k), order, (n, c * k * k, h // k, w // k))]
 

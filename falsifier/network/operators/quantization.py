@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from falsifier.errors import UnsupportedError
 from falsifier.network.operators import Gradients, Node, PrimitiveRule
-from falsifier.network.operators.composition import Tensor, compose, constant, given
+from falsifier.network.operators.composition import Tensor, as_value, compose, constant, given
 from falsifier.network.operators.elementwise import clip, combine, compare, elementwise, where
 from falsifier.network.program import Builder, Operand, Primitive, Value
 
@@ -86,9 +86,8 @@ def _along(build: Builder, node: Node, parameter: Tensor, x: Tensor) -> Tensor:
     block = node.attributes.get("block_size", 0)
     if not block:
         return compose(build, "Reshape", parameter, np.array([-1, *[1] * (rank - axis - 1)]))
-    if not isinstance(parameter, np.ndarray):
-        raise UnsupportedError("blocks whose scale depends on the input")
-    return np.repeat(parameter, block, axis=axis).take(np.arange(x.shape[axis]), axis=axis)
+    blocks = np.arange(x.shape[axis]) // block
+    return compose(build, "Gather", parameter, blocks, axis=axis)
 
 
 def _quantized(build: Builder, x: Value, scale: Tensor, zero: Tensor, dtype: np.dtype[Any]) -> Value:
@@ -139,9 +138,7 @@ def _product(build: Builder, a: Operand, b: Operand, a_zero: Operand, b_zero: Op
         a_zero = a_zero[:, None]
     if b_zero is not None and len(b_zero.shape) == 1 and len(b.shape) > 2:
         b_zero = compose(build, "Reshape", b_zero, np.array([1, -1]))
-    y = compose(build, "MatMul", _whole(build, a, a_zero, dtype), _whole(build, b, b_zero, dtype))
-    assert isinstance(y, Value)
-    return y
+    return as_value(build, compose(build, "MatMul", _whole(build, a, a_zero, dtype), _whole(build, b, b_zero, dtype)))
 
 
 def lower_matmul_integer(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
@@ -152,19 +149,25 @@ def lower_matmul_integer(build: Builder, node: Node, operands: Sequence[Operand]
 def lower_qlinear_matmul(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = operands
     total = build.cast(_product(build, a, b, a_zero, b_zero), np.float32)
-    scales = [constant(s, "a scale").astype(np.float32) for s in (a_scale, b_scale, y_scale)]
-    if scales[0].ndim == 1 and scales[0].size > 1:
-        scales[0] = scales[0][:, None]
-    return [_requantized(build, total, scales[0] * scales[1] / scales[2], y_zero)]
+    assert a_scale is not None
+    if len(a_scale.shape) == 1 and a_scale.shape[0] > 1:
+        a_scale = compose(build, "Reshape", a_scale, np.array([-1, 1]))
+    return [_requantized(build, total, a_scale, b_scale, y_scale, y_zero)]
 
 
-def _requantized(build: Builder, total: Value, multiplier: NDArray[Any], zero: Operand) -> Value:
-    """total * multiplier, rounded and saturated, in onnxruntime's order of operations."""
-    scaled = elementwise(build, "Mul", total, multiplier.reshape(()) if multiplier.size == 1 else multiplier)
+def _requantized(build: Builder, total: Value, a: Operand, b: Operand, y: Operand, zero: Operand) -> Value:
+    """total * (a * b / y), rounded and saturated, in onnxruntime's order of operations."""
+    assert a is not None
+    assert b is not None
+    assert y is not None
+    multiplier = combine(build, "Div", combine(build, "Mul", a, b), y)
+    if math.prod(multiplier.shape) == 1:
+        multiplier = compose(build, "Reshape", multiplier, np.array([], dtype=np.int64))
+    scaled = elementwise(build, "Mul", total, multiplier)
     point = constant(zero, "a zero point").reshape(())
     unit = np.ones((), scaled.dtype)
-    y = build.emit("QuantizeLinear", [scaled, unit, point], scaled.stored, point.dtype, lead=scaled.lead)
-    return build.shaped(y, scaled.shape)
+    result = build.emit("QuantizeLinear", [scaled, unit, point], scaled.stored, point.dtype, lead=scaled.lead)
+    return build.shaped(result, scaled.shape)
 
 
 def _convolution(
@@ -176,7 +179,7 @@ def _convolution(
         point = constant(w_zero, "a zero point").astype(np.float32)
         kernel = kernel - point.reshape(-1, *[1] * (kernel.ndim - 1))
     assert x is not None
-    source = _whole(build, x, x_zero, np.float32)
+    source = as_value(build, _whole(build, x, x_zero, np.float32))
     more = [] if bias is None else [constant(bias, "the bias").astype(np.float32)]
     y = compose(build, "Conv", source, kernel, *more, **node.attributes)
     assert isinstance(y, Value)
@@ -191,9 +194,9 @@ def lower_conv_integer(build: Builder, node: Node, operands: Sequence[Operand]) 
 def lower_qlinear_conv(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = operands[:8]
     total = _convolution(build, node, x, w, x_zero, w_zero, given(operands, 8))
-    scales = [constant(s, "a scale").astype(np.float32) for s in (x_scale, w_scale, y_scale)]
-    multiplier = scales[0] * scales[1] / scales[2]
-    return [_requantized(build, total, multiplier.reshape(-1, *[1] * (len(total.shape) - 2)), y_zero)]
+    assert w_scale is not None
+    per_channel = compose(build, "Reshape", w_scale, np.array([-1, *[1] * (len(total.shape) - 2)]))
+    return [_requantized(build, total, x_scale, per_channel, y_scale, y_zero)]
 
 
 def _range(build: Builder, primitive: Primitive, rank: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

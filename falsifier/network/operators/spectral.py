@@ -24,35 +24,42 @@ def lower_dft(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequen
     axis = integers(named, "the axis")[0] if named is not None else node.attributes.get("axis", 1 if node.version < 20 else -2)
     axis %= rank
     length = given(operands, 1)
-    count = x.shape[axis] if length is None else integers(length, "the length of the transform")[0]
     inverse, onesided = bool(node.attributes.get("inverse", 0)), bool(node.attributes.get("onesided", 0))
-    if inverse and onesided:
-        raise UnsupportedError("a one-sided inverse transform")
+    usual = 2 * (x.shape[axis] - 1) if inverse and onesided else x.shape[axis]
+    count = usual if length is None else integers(length, "the length of the transform")[0]
+    used = min(x.shape[axis], count // 2 + 1 if inverse and onesided else count)
     parts = x.shape[-1]
-    matrix = _matrix(min(x.shape[axis], count), count, parts, inverse, onesided, x.dtype)
+    matrix = _matrix(used, count, parts, inverse, onesided, x.dtype)
+    results = 1 if inverse and onesided else 2
     order = [i for i in range(rank - 1) if i != axis] + [axis, rank - 1]
     moved = compose(build, "Transpose", x, perm=order)
-    bins = matrix.shape[1] // 2
     kept = [moved.shape[i] for i in range(rank - 2)]
-    if x.shape[axis] > count:
-        moved = compose(build, "Slice", moved, np.array([0]), np.array([count]), np.array([rank - 2]))
+    if x.shape[axis] > used:
+        moved = compose(build, "Slice", moved, np.array([0]), np.array([used]), np.array([rank - 2]))
     flat = compose(build, "Reshape", moved, np.array([*kept, -1]))
     product = compose(build, "MatMul", flat, matrix)
-    apart = compose(build, "Reshape", product, np.array([*kept, bins, 2]))
+    apart = compose(build, "Reshape", product, np.array([*kept, -1, results]))
     return [compose(build, "Transpose", apart, perm=np.argsort(order).tolist())]
 
 
 def _matrix(
     given_count: int, count: int, parts: int, inverse: bool, onesided: bool, dtype: np.dtype[Any]
 ) -> NDArray[Any]:
-    """`[given_count * parts, bins * 2]`: what each entry adds to each bin; entries beyond those given are zero."""
-    bins = count // 2 + 1 if onesided else count
+    """`[given_count * parts, bins * 2]`: what each entry adds to each bin; entries beyond those given are zero.
+
+    One-sided: bins up to half the length; inverse, the bins given stand for their mirror images too and the results are
+    real, `[given_count * parts, count]`.
+    """
+    bins = count // 2 + 1 if onesided and not inverse else count
     angle = 2 * np.pi * ((np.arange(given_count)[:, None] * np.arange(bins)) % count) / count
     scale = 1 / count if inverse else 1.0
     cosine, sine = scale * np.cos(angle), scale * np.sin(angle) * (1 if inverse else -1)
     real = np.stack([cosine, sine], axis=-1)  # of a real entry: [given, bins, 2]
     imaginary = np.stack([-sine, cosine], axis=-1)
     rows = np.stack([real, imaginary][:parts], axis=1)
+    if inverse and onesided:
+        twice = np.array([1 if k == 0 or 2 * k == count else 2 for k in range(given_count)])
+        return (rows[..., 0] * twice[:, None, None]).reshape(given_count * parts, bins).astype(dtype)
     return rows.reshape(given_count * parts, bins * 2).astype(dtype)
 
 

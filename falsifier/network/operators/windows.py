@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from falsifier.errors import UnsupportedError
-from falsifier.network.operators.composition import text
 from falsifier.network.program import Shape
 
 
@@ -32,7 +31,7 @@ class Windows:
         dilations = tuple(attributes.get("dilations") or (1,) * rank)
         ceil_mode = int(attributes.get("ceil_mode", 0))
         pads = tuple(attributes.get("pads") or (0,) * (2 * rank))
-        automatic = text(attributes.get("auto_pad", "NOTSET"))
+        automatic = attributes.get("auto_pad", "NOTSET")
         if automatic == "VALID":
             pads = (0,) * (2 * rank)
         elif automatic.startswith("SAME"):
