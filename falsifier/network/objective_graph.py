@@ -48,9 +48,9 @@ def add_objective(build: Builder, y: Value, reduction: Reduction, seed: str) -> 
     broken = build.emit("IsNaN", [slack], k, np.bool_)
     real = build.emit("Greater", [scale, zero], k, np.bool_)
     usable = build.emit("And", [real, build.emit("Not", [broken], k)], k, np.bool_)
-    # bounded, so that no infinity meets a zero or another infinity below
-    scaled = build.emit("Mul", [build.emit("Where", [broken, worst, slack], k, dtype), scale], k)
-    z = build.emit("Clip", [scaled, worst, -worst], k)
+    # bounded first, so that no infinity meets a scale of 0 or another infinity
+    bounded = build.emit("Clip", [build.emit("Where", [broken, worst, slack], k, dtype), worst, -worst], k)
+    z = build.emit("Mul", [bounded, scale], k)
     if reduction is Reduction.HINGE:
         score = build.emit("ReduceSum", [build.emit("Min", [z, zero], k), atoms], (), keepdims=0)
         share = build.emit("Less", [z, zero], k, np.bool_)

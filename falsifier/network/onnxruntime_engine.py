@@ -20,7 +20,7 @@ from falsifier.network.adjoint import add_adjoint
 from falsifier.network.lowering import Lowered
 from falsifier.network.objective_graph import add_finite, add_objective
 from falsifier.network.onnx_graph import Graph, write_graph
-from falsifier.network.program import WINDOW, Builder, Primitive, Program, Value
+from falsifier.network.program import WINDOW, Builder, Primitive, Value, needed_primitives
 from falsifier.objective import Ascent, ObjectiveForm, Reduction
 
 Array = NDArray[Any]
@@ -44,7 +44,8 @@ class OnnxruntimeEngine:
         self._lowered = lowered
         self.dtype = lowered.dtype
         self.n, self.m = lowered.n, lowered.m
-        self.threads = threads or suggested_threads(lowered.program)
+        self.stepped = lowered.stepped
+        self.threads = threads or suggested_threads(lowered)
         self.why_no_gradient: str | None = None
         self._shared: dict[int, tuple[Array, Any]] = {}
         self._forward = self._session(write_graph(lowered.program, [lowered.x], [lowered.y]))
@@ -160,7 +161,7 @@ class OnnxruntimeEngine:
 
         if any(p.op == "Conv" for p in self._lowered.program.primitives):
             return GraphOptimizationLevel.ORT_ENABLE_ALL
-        if work_per_lane(self._lowered.program) < _SMALL:
+        if work_per_lane(self._lowered) < _SMALL:
             return GraphOptimizationLevel.ORT_DISABLE_ALL
         return GraphOptimizationLevel.ORT_ENABLE_BASIC
 
@@ -240,15 +241,16 @@ class _Adjoint:
         return write_graph(build.program, inputs, outputs, order)
 
 
-def suggested_threads(program: Program) -> int:
+def suggested_threads(lowered: Lowered) -> int:
     """One thread where a lane is so little work that threads would mostly wait for one another, else one per core."""
-    return runtime.available_cores() if work_per_lane(program) >= _SMALL else 1
+    return runtime.available_cores() if work_per_lane(lowered) >= _SMALL else 1
 
 
-def work_per_lane(program: Program) -> float:
+def work_per_lane(lowered: Lowered) -> float:
     """Multiplications of the products and convolutions of one lane."""
+    program = lowered.program
     total = 0.0
-    for primitive in program.primitives:
+    for primitive in needed_primitives(program, [lowered.y.name]):
         if primitive.op not in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
             continue
         x, y = program.values.get(primitive.inputs[0]), program.values[primitive.outputs[0]]

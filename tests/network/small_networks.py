@@ -59,9 +59,7 @@ AFFINE: dict[str, ModelProto] = {
         y = Concat <axis = 1> (x, c, x)
         }"""
     ),
-    "concat over the batch axis": read(
-        """net (float[1,3] x) => (float[2,3] y) { y = Concat <axis = 0> (x, x) }"""
-    ),
+    "concat over the batch axis": read("""net (float[1,3] x) => (float[2,3] y) { y = Concat <axis = 0> (x, x) }"""),
     "slices with steps, forwards and backwards": read(
         """net (float[1,7,5] x) => (float[1,3,2] y)
         <int64[2] s = {1,-1}, int64[2] e = {100,-5}, int64[2] a = {1,2}, int64[2] d = {2,-2}> {
@@ -97,12 +95,8 @@ AFFINE: dict[str, ModelProto] = {
         y = Gather <axis = 1> (x, i)
         }"""
     ),
-    "expand": read(
-        """net (float[1,2,1] x) => (float[3,2,4] y) <int64[3] s = {3,1,4}> { y = Expand (x, s) }"""
-    ),
-    "tile": read(
-        """net (float[1,2,3] x) => (float[2,2,6] y) <int64[3] r = {2,1,2}> { y = Tile (x, r) }"""
-    ),
+    "expand": read("""net (float[1,2,1] x) => (float[3,2,4] y) <int64[3] s = {3,1,4}> { y = Expand (x, s) }"""),
+    "tile": read("""net (float[1,2,3] x) => (float[2,2,6] y) <int64[3] r = {2,1,2}> { y = Tile (x, r) }"""),
     "broadcast of two values": read(
         """net (float[1,3] x) => (float[3,3] y) {
         t = Transpose <perm = [1,0]> (x)
@@ -210,13 +204,17 @@ AFFINE: dict[str, ModelProto] = {
     ),
     "the input itself": read("""net (float[1,3] x) => (float[1,3] y) { y = Identity (x) }"""),
     "a constant beside it": read(
-        """net (float[1,3] x) => (float[1,3] y, float[2] c) { y = Neg (x) c = Constant <value = float[2] {1.0,2.0}> () }"""
+        """net (float[1,3] x) => (float[1,3] y, float[2] c) {
+        y = Neg (x)
+        c = Constant <value = float[2] {1.0,2.0}> ()
+        }"""
     ),
 }
 
 SMOOTH: dict[str, ModelProto] = {
     "softmax over the leading axis": read(
-        """net (double[1,2] x) => (double[1,1] y) <int64[2] s = {-1,1}, int64[2] t = {-1,2}, double[1,2] w = {1.0,-1.0}> {
+        """net (double[1,2] x) => (double[1,1] y)
+        <int64[2] s = {-1,1}, int64[2] t = {-1,2}, double[1,2] w = {1.0,-1.0}> {
         a = Reshape (x, s)
         b = Softmax <axis = 0> (a)
         c = Reshape (b, t)

@@ -127,7 +127,10 @@ def test_nodes_may_stand_in_any_order() -> None:
 def test_if_on_a_constant_is_its_branch() -> None:
     def branch(op: str) -> GraphProto:
         return helper.make_graph(
-            [helper.make_node(op, ["x"], ["r"])], op, [], [helper.make_tensor_value_info("r", TensorProto.FLOAT, [1, 2])]
+            [helper.make_node(op, ["x"], ["r"])],
+            op,
+            [],
+            [helper.make_tensor_value_info("r", TensorProto.FLOAT, [1, 2])],
         )
 
     nodes = [
@@ -263,9 +266,7 @@ FOLDED: list[tuple[str, dict[str, Any], list[Array]]] = [
 
 
 @pytest.mark.parametrize(("op", "attributes", "operands"), FOLDED, ids=lambda v: v if isinstance(v, str) else "")
-def test_folding_in_numpy_is_folding_in_onnxruntime(
-    op: str, attributes: dict[str, Any], operands: list[Array]
-) -> None:
+def test_folding_in_numpy_is_folding_in_onnxruntime(op: str, attributes: dict[str, Any], operands: list[Array]) -> None:
     node = Node(op, "", 15, attributes, ("y",), "n")
     proto = helper.make_node(op, [f"i{i}" for i in range(len(operands))], ["y"])
     (mine,) = folding.fold(node, operands, proto)
