@@ -27,6 +27,8 @@ class Engine(Protocol):
     device: str  # "cpu", "cuda:0"
     dtype: np.dtype[Any]  # of points and outputs: float32 or float64
     n: int
+    stepped: bool  # whether it passes gradients straight through steps, so that windows make a difference
+    lane_bytes: int  # what the tensors of one lane's forward run take together; a gradient run holds about twice that
 
     @property
     def m(self) -> int:

@@ -53,6 +53,12 @@ class Lowered:
         return any(p.op in ("Sign", "Round", "Floor", "Ceil") for p in self.program.primitives)
 
     @property
+    def lane_bytes(self) -> int:
+        """What the tensors of one lane take together, in bytes: a bound on the memory of a forward run."""
+        values = self.program.values.values()
+        return sum(v.lead * math.prod(v.stored) * v.dtype.itemsize for v in values)
+
+    @property
     def n(self) -> int:
         return self.x.size
 

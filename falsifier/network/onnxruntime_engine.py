@@ -44,7 +44,7 @@ class OnnxruntimeEngine:
         self._lowered = lowered
         self.dtype = lowered.dtype
         self.n, self.m = lowered.n, lowered.m
-        self.stepped = lowered.stepped
+        self.stepped, self.lane_bytes = lowered.stepped, lowered.lane_bytes
         self.threads = threads or suggested_threads(lowered)
         self.why_no_gradient: str | None = None
         self._shared: dict[int, tuple[Array, Any]] = {}

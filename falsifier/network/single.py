@@ -19,6 +19,7 @@ class SingleSampleEngine:
     name = "single-sample"
     device = "cpu"
     stepped = False
+    lane_bytes = 0  # one sample is held at a time
     differentiable = False
 
     def __init__(self, reference: Reference) -> None:

@@ -50,7 +50,7 @@ class TorchEngine:
         self._type = {"float32": torch.float32, "float64": torch.float64}[self.dtype.name]
         self._lowered = lowered
         self.n, self.m = lowered.n, lowered.m
-        self.stepped = lowered.stepped
+        self.stepped, self.lane_bytes = lowered.stepped, lowered.lane_bytes
         self._constants = Constants(dict(lowered.program.constants), self._device, widen=self.dtype == np.float64)
         self._inner: dict[tuple[str, ...], Plan] = {}
         self._passes: _Passes | None = None
