@@ -14,7 +14,7 @@ def _truncated(path: Path) -> None:
 
 
 def _unknown_domain(path: Path) -> None:
-    step = ("Mystery", [], {"domain": "com.example"})
+    step: models.Step = ("Mystery", [], {"domain": "com.example"})
     models.save(models.chain([step], [1, 1], [1, 1], domains=[("com.example", 1)]), path)
 
 

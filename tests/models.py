@@ -50,7 +50,9 @@ def chain(
     **options: Any,
 ) -> onnx.ModelProto:
     """A model that applies operators one after the other: each is (type, further operands, attributes), from X to Y."""
-    nodes, constants, at = [], [], "X"
+    nodes: list[onnx.NodeProto] = []
+    constants: list[TensorProto] = []
+    at = "X"
     for i, (op, operands, attributes) in enumerate(ops):
         result = "Y" if i == len(ops) - 1 else f"t{i}"
         nodes.append(helper.make_node(op, [at, *(operand.name for operand in operands)], [result], **attributes))

@@ -19,6 +19,7 @@ LAYERS: list[set[str]] = [
     {"spec", "network", "chunks"},
     {"problem"},
     {"search", "witness"},
+    {"arguments"},
     {"falsify"},
     {"handoff"},
     {"campaign", "fuzz", "worker"},

@@ -8,3 +8,4 @@ extra=cpu,torch
 if nvidia-smi >/dev/null 2>&1; then extra=gpu; fi
 "${PYTHON:-python3}" -m venv .venv
 .venv/bin/python -m pip install --constraint constraints.txt --editable ".[$extra]"
+.venv/bin/python -m compileall -q falsifier

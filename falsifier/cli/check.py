@@ -16,7 +16,7 @@ def run(words: list[str], started: float) -> int:
     if not networks:
         raise InputError(f"{options.query}: give its network with --network FILE")
 
-    from falsifier.network import load
+    from falsifier.arguments import as_network
     from falsifier.query import read
     from falsifier.witness.binding import assign
     from falsifier.witness.confirm import Door
@@ -34,10 +34,8 @@ def run(words: list[str], started: float) -> int:
             given = read_witness(query, witness.read_text(), str(witness))
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{witness}: cannot be read ({error})") from None
-    references = [
-        (load(path) if query.version[0] == 1 else load(path).shaped([v.shape for v in declaration.inputs])).reference
-        for path, declaration in zip(paths, query.networks, strict=True)
-    ]
+    declared = zip(paths, query.networks, strict=True)
+    references = [as_network(path, network, query).reference for path, network in declared]
     verdict = Door(query, references).replay(given.inputs)
     word = verdict.class_.value if isinstance(verdict, Witness) else "rejected"
     print(f"{word} - {verdict.reason}")

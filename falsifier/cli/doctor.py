@@ -16,9 +16,9 @@ def run(words: list[str], started: float) -> int:
 
     from falsifier.network.doctor import examine, installation
 
-    for line in installation():
+    for line in installation().lines():
         print(line)
     for model in options.model:
-        for line in examine(model, options.device):
+        for line in examine(model, options.device).lines():
             print(line)
     return 0

@@ -1,0 +1,54 @@
+"""What a caller may hand in as networks, query and device, and what the pipeline makes of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from falsifier.errors import InputError
+from falsifier.network import Network, load
+from falsifier.query import parse, read
+from falsifier.query.tree import NetworkDeclaration, Query
+
+
+def as_query(query: Any) -> Query:
+    """A query from a path, from text (what holds a bracket and is no file), or as it is. Raises InputError."""
+    if isinstance(query, Query):
+        return query
+    text = isinstance(query, bytes) or (isinstance(query, str) and "(" in query and not os.path.exists(query))
+    return parse(query) if text else read(query)
+
+
+def as_pairs(networks: Any) -> list[tuple[str | None, Any]]:
+    """(name, model) pairs from a mapping, from pairs, or from one model, whose name is None then."""
+    if isinstance(networks, Mapping):
+        return list(networks.items())
+    if isinstance(networks, Sequence) and not isinstance(networks, str | bytes):
+        return [(name, model) for name, model in networks]
+    return [(None, networks)]
+
+
+def as_network(model: Any, declaration: NetworkDeclaration, query: Query) -> Network:
+    """The network of a declaration, from a path, bytes, a ModelProto or a torch module; with the shapes of a 2.0 query.
+
+    Raises InputError.
+    """
+    shapes = [variable.shape for variable in declaration.inputs]
+    if hasattr(model, "state_dict"):
+        from falsifier.network.from_torch import exported
+
+        model = exported(model, shapes)
+    network = load(model)
+    return network if query.version[0] == 1 else network.shaped(shapes)
+
+
+def demand_device(device: str) -> None:
+    """Raise InputError for a device that cannot be had, before an easy instance is answered without it."""
+    if device in ("auto", "cpu"):
+        return
+    try:
+        from falsifier.network.torch_device import resolve_device
+    except ImportError as error:
+        raise InputError(f"device {device!r} needs torch, which comes with the extra [torch]: {error}") from None
+    resolve_device(device)
