@@ -90,11 +90,12 @@ def _read() -> dict[str, object]:
     start = time.perf_counter()
     from falsifier.query import parse
 
-    imported = time.perf_counter()
+    imported, cpu = time.perf_counter(), time.process_time()
     query = parse(text)
     seconds = time.perf_counter() - imported
     return {
         "seconds": round(seconds, 3),
+        "cpu_seconds": round(time.process_time() - cpu, 3),
         "import_seconds": round(imported - start, 3),
         "peak_rss_megabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
         "assertions": len(query.assertions),

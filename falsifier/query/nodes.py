@@ -72,6 +72,8 @@ class Forms:
     def formula(self, level: Level) -> Formula | None:
         """What a form of the stream asserts, None for a command without meaning here."""
         kinds = self._stream.kind[level.low : level.high].tolist()
+        if kinds[0] == _ITEM:
+            raise self._error(level.low, "a formula outside of an assert", "write (assert ..) around it")
         if kinds[0] != _OPEN:
             raise self._error(level.low, "text outside of all brackets", "remove it, or make the line a comment")
         if kinds[1] != Token.ASSERT:

@@ -75,9 +75,7 @@ def version(text: bytes, origin: str = "<text>") -> int:
 def _unpacked(name: str, limit: int) -> bytes:
     try:
         with open(name, "rb") as file:
-            head = file.read(2)
-            file.seek(0)
-            if head == _GZIP:
+            if file.peek(2)[:2] == _GZIP:
                 with gzip.GzipFile(fileobj=file) as packed:
                     text = packed.read(limit + 1)
             else:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from itertools import product
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from falsifier.query.tree import (
@@ -28,6 +29,9 @@ from falsifier.query.tree import (
     Term,
     Variable,
 )
+
+# A machine under load is no failure; half the usual number of trees keeps this folder quick.
+TREES = settings(deadline=None, max_examples=50)
 
 Disjuncts = frozenset[frozenset[Compare]]
 

@@ -22,6 +22,7 @@ from falsifier.query.write import write
 
 ARENA = Path(__file__).resolve().parents[2].parent / "shared" / "arena"
 QUERIES = sorted(ARENA.glob("data/**/*.vnnlib.gz"))
+WHOLE = 2000  # asserts; the judge walks them one by one
 FAMILIES = sorted({path.relative_to(ARENA).parts[1] for path in QUERIES})
 
 pytestmark = pytest.mark.skipif(not QUERIES, reason="the arena is not beside the repository")
@@ -94,9 +95,9 @@ def _theirs(judge: ModuleType, query: Query, form: Any, point: list[NDArray[Any]
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_judge_agrees(family: str, judge: ModuleType) -> None:
-    """On the whole query, and on its first and last asserts one by one (which random points do satisfy)."""
+    """On the whole query if it is short, and on its first and last asserts alone (which random points do satisfy)."""
     rng = np.random.default_rng(0)
-    for path in sorted(_of(family), key=lambda path: path.stat().st_size)[:3]:
+    for path in sorted(_of(family), key=lambda path: path.stat().st_size)[:2]:
         text = gzip.decompress(path.read_bytes()).decode()
         query = read(path)
         asserts = _asserts(judge, text)
@@ -104,9 +105,10 @@ def test_the_judge_agrees(family: str, judge: ModuleType) -> None:
         header = write(replace(query, assertions=()))
         alone = [(parse(header + spelled), form) for spelled, form in chosen]
         for point in _points(query, rng):
-            verdicts = [_theirs(judge, query, form, point) for _, form in asserts]
-            ours = tuple(not failing(query, point, arithmetic) for arithmetic in Arithmetic)
-            assert ours == tuple(all(column) for column in zip(*verdicts, strict=True)), path
+            if len(asserts) <= WHOLE:
+                verdicts = [_theirs(judge, query, form, point) for _, form in asserts]
+                ours = tuple(not failing(query, point, arithmetic) for arithmetic in Arithmetic)
+                assert ours == tuple(all(column) for column in zip(*verdicts, strict=True)), path
             for one, form in alone:
                 ours = tuple(not failing(one, point, arithmetic) for arithmetic in Arithmetic)
                 assert ours == _theirs(judge, query, form, point), (path, form)

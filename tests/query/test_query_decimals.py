@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from query_text import DIGITS, NUMBERS_1
+from query_text import DIGITS, NUMBERS_1, TREES
 
 from falsifier.query.decimals import Numbers, numbers
 from falsifier.query.source import PAD
@@ -22,11 +22,13 @@ def _convert(tokens: list[str]) -> Numbers:
     return numbers(text.encode(), start, start + length)
 
 
+@TREES
 @given(st.lists(NUMBERS_1, min_size=1, max_size=20))
 def test_value_is_correctly_rounded(tokens: list[str]) -> None:
     np.testing.assert_array_equal(_convert(tokens).value, [float(token) for token in tokens])
 
 
+@TREES
 @given(st.integers(2**52, 2**53 - 1), st.integers(50, 60), st.integers(-1, 1))
 def test_ties_between_two_float64(mantissa: int, shift: int, nudge: int) -> None:
     """Decimals next to, and at, the middle of two neighbouring float64, cut to 19 digits."""
@@ -38,6 +40,7 @@ def test_ties_between_two_float64(mantissa: int, shift: int, nudge: int) -> None
     assert _convert([token]).value[0] == float(token)
 
 
+@TREES
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1))
 def test_float32_values_read_back(values: list[float]) -> None:
     np.testing.assert_array_equal(_convert([repr(v) for v in values]).value, values)
@@ -78,6 +81,7 @@ def test_forms() -> None:
     assert found.places[:4].tolist() == [1, -1, 0, 2]
 
 
+@TREES
 @given(DIGITS, DIGITS)
 @example("18446744073709551615", "0")
 @example("9999999999999999999", "")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from query_text import one_network, queries
+from query_text import TREES, one_network, queries
 
 from falsifier.errors import InputError
 from falsifier.query import parse
@@ -188,6 +188,7 @@ def _points(draw: st.DrawFn, query: Query) -> list[NDArray[Any]]:
     return out
 
 
+@TREES
 @given(st.data(), st.sampled_from([(1, 0), (2, 0)]), st.sampled_from(Arithmetic))
 def test_columns_and_nodes_agree(data: st.DataObject, version: tuple[int, int], arithmetic: Arithmetic) -> None:
     query = parse(write(data.draw(queries(version))))
@@ -197,6 +198,7 @@ def test_columns_and_nodes_agree(data: st.DataObject, version: tuple[int, int], 
         assert failing(query, point, arithmetic) == failing(nodes, point, arithmetic)
 
 
+@TREES
 @given(st.data(), st.sampled_from([(1, 0), (2, 0)]), st.sampled_from(Arithmetic))
 def test_an_explanation_for_every_failing_assertion(
     data: st.DataObject, version: tuple[int, int], arithmetic: Arithmetic

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 
 import pytest
-from query_text import disjuncts
+from hypothesis import given
+from hypothesis import strategies as st
+from query_text import TREES, disjuncts
 
 from falsifier.errors import InputError
 from falsifier.query import parse, read
@@ -83,6 +86,44 @@ def test_the_limit_counts_unpacked_bytes(tmp_path: Path, packed: bool) -> None:
     path.write_bytes(gzip.compress(text) if packed else text)
     _refused(path, "more than 1999 bytes when unpacked; raise the limit", limit=1999)
     assert read(path, limit=2000).slots == 2
+
+
+PIECES = [
+    "(",
+    ")",
+    "and",
+    "or",
+    "assert",
+    "<=",
+    "X_0",
+    "X[0]",
+    "1.0",
+    "-",
+    " ",
+    "\n",
+    ";",
+    '"',
+    "|",
+    "()",
+    "\0",
+    "1e999",
+    "!=",
+]
+
+
+@TREES
+@given(
+    st.sampled_from([ONE, TWO]), st.lists(st.tuples(st.integers(0, 200), st.integers(0, 9), st.sampled_from(PIECES)))
+)
+def test_whatever_is_done_to_a_text_it_is_read_or_refused_in_one_line(
+    text: str, changes: list[tuple[int, int, str]]
+) -> None:
+    for place, removed, inserted in changes:
+        text = text[:place] + inserted + text[place + removed :]
+    try:
+        parse(text, "prop")
+    except InputError as e:
+        assert re.fullmatch("prop[^\n]+", str(e))  # noqa: PT017
 
 
 def test_a_text_that_cannot_be_encoded() -> None:

@@ -216,6 +216,7 @@ MALFORMED = {
     DECLARED + "(vnnlib-version <2.0>)": r":2:17: a text with declare-const is of version 1, not '<2.0>'",
     DECLARED + "()": r":2:1: nothing between brackets '\(\)'",
     DECLARED + "assert": r":2:1: text outside of all brackets 'assert'",
+    DECLARED + "(<= X_0 1)": r":2:1: a formula outside of an assert '\('; write \(assert ..\) around it",
     DECLARED + "(assert (<= X_0 1)": r":2:1: bracket is never closed '\('",
     DECLARED
     + "(assert (<= X_0 1)\n(assert (<= X_1 1))": r":3:2: the form that opens in line 2 is not closed before 'assert'",

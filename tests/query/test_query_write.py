@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from query_text import disjuncts, queries
+from query_text import TREES, disjuncts, queries
 
 from falsifier.query import parse
 from falsifier.query.tree import Query
@@ -16,6 +16,7 @@ from falsifier.query.write import write
 BLANKS = st.sampled_from([" ", "\n", "\t", "\r\n", " ; a (comment\n", "  ", "\f", "\v "])
 
 
+@TREES
 @given(queries((1, 0)))
 def test_1_reads_back(query: Query) -> None:
     text = write(query)
@@ -24,6 +25,7 @@ def test_1_reads_back(query: Query) -> None:
     assert disjuncts(parse(write(again))) == disjuncts(query)
 
 
+@TREES
 @given(queries((2, 0)))
 def test_2_reads_back(query: Query) -> None:
     text = write(query)
@@ -33,6 +35,7 @@ def test_2_reads_back(query: Query) -> None:
     assert disjuncts(parse(write(again))) == disjuncts(query)
 
 
+@TREES
 @given(queries((2, 0)), st.data())
 def test_both_versions_say_the_same(query: Query, data: st.DataObject) -> None:
     text = write(query)
@@ -42,6 +45,7 @@ def test_both_versions_say_the_same(query: Query, data: st.DataObject) -> None:
     assert disjuncts(parse(write(as_1))) == disjuncts(query)
 
 
+@TREES
 @given(queries((1, 0)), st.data())
 def test_blanks_and_comments_change_nothing(query: Query, data: st.DataObject) -> None:
     def blanks(found: re.Match[str]) -> str:
