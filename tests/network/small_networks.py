@@ -6,7 +6,8 @@ points away from 0; `SMOOTH` are not, and are in float64 for the sake of differe
 
 from __future__ import annotations
 
-from onnx import ModelProto, parser
+import numpy as np
+from onnx import ModelProto, helper, numpy_helper, parser
 
 
 def read(body: str, opset: int = 13, ir_version: int = 8) -> ModelProto:
@@ -146,6 +147,11 @@ AFFINE: dict[str, ModelProto] = {
         y = Gemm <alpha = 2.0, beta = 0.5> (w, x, z)
         }"""
     ),
+    "gemm whose sum is a column as long as a row": read(
+        """net (float[2,2] x) => (float[2,2] y) <float[2,2] w = {1.0,2.0,3.0,4.0}, float[2,1] c = {5.0,6.0}> {
+        y = Gemm (x, w, c)
+        }"""
+    ),
     "convolution with uneven padding": read(
         """net (float[1,1,2,2] x) => (float[1,1,2,2] y) <float[1,1,2,2] w = {1.0,2.0,3.0,4.0}> {
         y = Conv <pads = [0,0,1,1]> (x, w)
@@ -210,6 +216,30 @@ AFFINE: dict[str, ModelProto] = {
         }"""
     ),
 }
+
+
+def lattice(gemm: bool) -> ModelProto:
+    """Two sparse products, as in lattices of minima: a selection with signs, then sums of two; 600 -> 900 -> 300."""
+    rng = np.random.default_rng(5)
+    first, second = np.zeros((600, 900), np.float32), np.zeros((900, 300), np.float32)
+    first[rng.integers(0, 600, 900), np.arange(900)] = rng.choice([1.0, -1.0, 2.5], 900)
+    for _ in range(2):
+        second[rng.permutation(900)[:300], np.arange(300)] = -1
+    model = read("net (float[1,600] x) => (float[1,300] y) { y = Neg (x) }")
+    del model.graph.node[:]
+    if gemm:
+        second = np.ascontiguousarray(second.T)
+        last = helper.make_node("Gemm", ["h", "b", "c"], ["y"], transB=1, alpha=0.5, beta=2.0)
+    else:
+        last = helper.make_node("MatMul", ["h", "b"], ["y"])
+    model.graph.node.extend([helper.make_node("MatMul", ["x", "a"], ["h"]), last])
+    arrays = {"a": first, "b": second, "c": rng.normal(size=300).astype(np.float32)}
+    model.graph.initializer.extend(numpy_helper.from_array(v, k) for k, v in arrays.items())
+    return model
+
+
+AFFINE["sparse products"] = lattice(gemm=False)
+AFFINE["sparse products with a sum"] = lattice(gemm=True)
 
 SMOOTH: dict[str, ModelProto] = {
     "softmax over the leading axis": read(

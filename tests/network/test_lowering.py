@@ -105,6 +105,21 @@ def test_matmul_and_bias_become_one_product_that_still_has_its_tensor() -> None:
     np.testing.assert_allclose(found["m"] + bias, found["y"], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["sparse products", "sparse products with a sum"])
+def test_matrices_with_few_numbers_per_column_are_gathered(name: str) -> None:
+    ops = {p.op for p in lower(AFFINE[name]).program.primitives}
+    assert "Gather" in ops
+    assert not ops & {"MatMul", "Gemm"}
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (1000, 10)])
+def test_matrices_with_many_numbers_or_few_rows_are_multiplied(shape: tuple[int, int]) -> None:
+    from models import affine
+
+    matrix = np.eye(*shape) if shape[0] == shape[1] else np.ones(shape)
+    assert {p.op for p in lower(affine(matrix)).program.primitives} == {"Gemm"}
+
+
 def test_what_outputs_do_not_need_is_not_lowered() -> None:
     model = read(
         """net (float[1,2] x) => (float[1,2] y) {

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from falsifier.errors import UnsupportedError
 from falsifier.network.operators import Gradients, Node, PrimitiveRule
 from falsifier.network.operators.shape import transpose
+from falsifier.network.operators.sparse import sparse_product
 from falsifier.network.program import Builder, Operand, Primitive, Shape, Value
 
 Factor = Value | NDArray[Any]
@@ -51,7 +52,9 @@ def matmul(build: Builder, a: Factor, b: Factor) -> Value:
 def _tall(build: Builder, a: Value, b: NDArray[Any]) -> Value:
     """a `[.., k]` times a constant `[k, j]`: all rows of all lanes in one product."""
     rows = build.fold(a, len(a.shape) - 1)
-    y = build.emit("MatMul", [rows, np.ascontiguousarray(b)], (b.shape[1],), lead=rows.lead)
+    y = sparse_product(build, rows, b)
+    if y is None:
+        y = build.emit("MatMul", [rows, np.ascontiguousarray(b)], (b.shape[1],), lead=rows.lead)
     return build.shaped(y, (*a.shape[:-1], b.shape[1]))
 
 
@@ -84,25 +87,30 @@ def lower_gemm(build: Builder, node: Node, operands: Sequence[Operand]) -> Seque
     shape = (a.shape[0], b.shape[0 if transposed else 1])
     if isinstance(a, Value) and isinstance(b, np.ndarray):
         rows = build.fold(a, 1)
-        row = isinstance(c, np.ndarray) and c.size in (1, shape[1]) and c.shape[-1:] in ((), (1,), (shape[1],))
-        weights: list[Operand] = [rows, b, np.asarray(c).reshape(-1)] if row else [rows, b]
-        y = build.emit(
-            "Gemm", weights, (shape[1],), lead=rows.lead, alpha=alpha, beta=beta, transA=0, transB=int(transposed)
-        )
-        product = build.shaped(y, shape)
-        if row:
-            return [product]
+        y = sparse_product(build, rows, b.T if transposed else b)
+        if y is not None:
+            product = _scaled(build, build.shaped(y, shape), alpha)
+        else:
+            row = isinstance(c, np.ndarray) and (c.size == 1 or (c.size == shape[1] == c.shape[-1]))
+            weights: list[Operand] = [rows, b, np.asarray(c).reshape(-1)] if row else [rows, b]
+            attributes = {"alpha": alpha, "beta": beta, "transA": 0, "transB": int(transposed)}
+            product = build.shaped(build.emit("Gemm", weights, (shape[1],), lead=rows.lead, **attributes), shape)
+            if row:
+                return [product]
     else:
         right = (transpose(build, b, (1, 0)) if isinstance(b, Value) else b.T) if transposed else b
-        product = matmul(build, a, right)
-        if alpha != 1:
-            product = build.elementwise("Mul", [product, np.array(alpha, dtype=product.dtype)])
+        product = _scaled(build, matmul(build, a, right), alpha)
     if c is None or beta == 0:
         return [product]
-    if beta != 1:
-        factor = np.array(beta, dtype=product.dtype)
-        c = build.elementwise("Mul", [c, factor]) if isinstance(c, Value) else c * factor
-    return [build.elementwise("Add", [product, c])]
+    return [build.elementwise("Add", [product, _scaled(build, c, beta)])]
+
+
+def _scaled(build: Builder, x: Any, factor: float) -> Any:
+    """A Value or an array, times a number."""
+    if factor == 1:
+        return x
+    number = np.array(factor, dtype=x.dtype)
+    return build.elementwise("Mul", [x, number]) if isinstance(x, Value) else x * number
 
 
 def matmul_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:

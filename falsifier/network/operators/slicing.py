@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from falsifier.errors import UnsupportedError
 from falsifier.network.operators import Gradients, Node, PrimitiveRule
 from falsifier.network.operators.shape import constant_operand
+from falsifier.network.operators.sparse import GATHERED
 from falsifier.network.program import Builder, Operand, Primitive, Shape, Value
 
 _END = np.iinfo(np.int64).max
@@ -198,7 +199,7 @@ def gather_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -
     axis = primitive.attributes["axis"]
     d = x.stored[axis - 1]
     copies = np.bincount(places, minlength=d)
-    if copies.max() > _FEW_ROUNDS:
+    if copies.max() > max(_FEW_ROUNDS, places.size // GATHERED):
         matrix = np.zeros((d, places.size), dtype=g.dtype)
         matrix[places, np.arange(places.size)] = 1
         apart = (*g.stored[:axis], int(np.prod(g.stored[axis:], dtype=np.int64)))
