@@ -21,6 +21,7 @@ from falsifier.arrays import (
     add_columns,
     arange,
     as_like,
+    device_bytes,
     full,
     gather,
     is_numpy,
@@ -43,8 +44,7 @@ from falsifier.spec.margin import (
 )
 from falsifier.spec.targets import Targets
 
-_CHUNK_BYTES = 1 << 28  # arrays of one chunk, together
-_INNER = 64  # inner values per input and output that a network is taken to hold where the engine does not say
+_CHUNK_BYTES = 1 << 28  # arrays of one chunk, together; on a CPU larger ones are no faster
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Problem:
         self.dtype = engine.dtype
         self.differentiable = engine.differentiable
         self.serial = engine.name == "single-sample"
-        self.stepped = bool(getattr(engine, "stepped", False))
+        self.stepped = engine.stepped
         self.t, self.f = spec.targets.t, spec.domain.f
         self.k = spec.targets.k if spec.tree is None else len(spec.tree.roots)
         self.shared_box = len(spec.targets.lower) == 1
@@ -92,6 +92,9 @@ class Problem:
         # All forms for every lane, or gathered rows of each lane's own: a matrix product does about 16 multiplications
         # in the time that gathering one number takes.
         self._all_forms = self.t == 1 or spec.targets.forms.r <= 16 * spec.targets.k
+        self._in_order = self.t == 1 and np.array_equal(spec.targets.form[0], np.arange(spec.targets.forms.r))
+        one = self.t == 1 and self.tree is None  # all lanes share the rows of the objective
+        self._rows = self.targets.sign[:, :, None] * self.targets.forms.outputs[self.targets.form] if one else None
         self._chunks = Chunks(self.like, budget, self._by_memory)
 
     def _moved(self, x: Any) -> Array:
@@ -172,7 +175,9 @@ class Problem:
         form, sign, bound = self._columns(target)
         forms = self.targets.forms
         if self.t == 1:
-            values = take_columns(form_values(forms, inputs, outputs), form[0])
+            values = form_values(forms, inputs, outputs)
+            if not self._in_order:
+                values = take_columns(values, form[0])
         elif self._all_forms:
             values = gather(form_values(forms, inputs, outputs), form)
         else:
@@ -250,7 +255,8 @@ class Problem:
         if forms.inputs is not None:
             offset = sign * input_values(forms, form, lanes.inputs) - bound
         offset = self.xp.broadcast_to(offset, (lanes.inputs.shape[0], self.k))
-        objective = ObjectiveForm(sign[:, :, None] * forms.outputs[form], offset, self._scale(lanes), reduction)
+        rows = sign[:, :, None] * forms.outputs[form] if self._rows is None else self._rows
+        objective = ObjectiveForm(rows, offset, self._scale(lanes), reduction)
         ascent = self.engine.ascend(lanes.inputs, objective, lanes.window)
         gradient = ascent.gradient
         if forms.inputs is not None:
@@ -316,17 +322,18 @@ class Problem:
         return self._scale(_Lanes(points, target, self.xp.where(useful, scale, mean), None))
 
     def _by_memory(self, kind: str) -> int:
-        """Lanes whose arrays fit in a chunk's memory."""
-        targets, size = self.spec.targets, np.dtype(self.dtype).itemsize
-        if targets is None:
-            return 1
-        n, m, k = self.spec.n, self.spec.m, targets.k
-        inner = getattr(self.engine, "lane_bytes", 0) or size * _INNER * (n + m)
-        if kind == "forward":
-            forms = targets.forms.r if self._all_forms else k * m
-            return max(1, int(_CHUNK_BYTES // (inner + size * (n + m + forms + 4 * k))))
-        rows = 0 if self.t == 1 and kind == "gradient" else k * (m + len(targets.forms.columns))
-        return max(1, int(_CHUNK_BYTES // (2 * inner + size * (2 * n + m + 2 * rows + 4 * k))))
+        """How many lanes of a kind of run fit in a chunk: a forward run, a gradient run or one of any other kind."""
+        n, m, k = self.spec.n, self.spec.m, int(self.targets.form.shape[1])
+        r, c = self.targets.forms.r, int(self.targets.forms.columns.shape[0])
+        forms = (r if self._all_forms else k * (m + c)) + 4 * k
+        if self.tree is not None:
+            forms += 4 * self.tree.values
+        numbers, inner = n + m + forms, self.engine.lane_bytes
+        if kind != "forward":
+            rows = k * (m + c) if self.t > 1 or kind != "gradient" else 0
+            numbers, inner = numbers + n + 2 * rows, 3 * inner
+        room = max(_CHUNK_BYTES, (device_bytes(self.like) or 0) // 8)
+        return max(1, room // (inner + self.dtype.itemsize * numbers))
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ class AnalyticEngine:
 
     name = "analytic"
     device = "cpu"
+    stepped = False
+    lane_bytes = 64
 
     def __init__(
         self,

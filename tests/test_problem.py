@@ -16,6 +16,7 @@ from falsifier.objective import Reduction
 from falsifier.problem import Problem
 from falsifier.query.tree import And, Compare, Kind, NetworkDeclaration, Or, Product, Query, Reference, Sum, Variable
 from falsifier.spec import compile_query
+from falsifier.spec.compile import GROWTH
 
 X, Y = slots(0, 3), slots(3, 2)
 LINEAR = [[1.0, -0.5, 0.25], [0.5, 2.0, -1.0]]
@@ -41,11 +42,11 @@ def problem_of(
     *parts: Any,
     torch: bool = False,
     dtype: Any = np.float64,
-    growth: int | None = None,
+    growth: int = GROWTH,
     budget: Budget | None = None,
     most: int = 10**9,
 ) -> Problem:
-    spec = compile_query(query([*BOX, *parts], 3, 2), dtype, **({} if growth is None else {"growth": growth}))
+    spec = compile_query(query([*BOX, *parts], 3, 2), dtype, growth=growth)
     return Problem(spec, AnalyticEngine(LINEAR, SQUARE, dtype, torch=torch, most=most), budget)
 
 
@@ -55,9 +56,9 @@ def lanes_of(problem: Problem, count: int, rng_seed: int = 0) -> tuple[Any, Any]
     return points, as_like(np.arange(count) % problem.t, problem.like)
 
 
-KINDS: dict[str, tuple[Any, int | None]] = {
-    "linear": (LINEAR_ATOMS, None),
-    "polynomial": (POLYNOMIAL_ATOMS, None),
+KINDS: dict[str, tuple[Any, int]] = {
+    "linear": (LINEAR_ATOMS, GROWTH),
+    "polynomial": (POLYNOMIAL_ATOMS, GROWTH),
     "tree": (LINEAR_ATOMS, -(10**9)),
     "polynomial tree": (POLYNOMIAL_ATOMS, -(10**9)),
 }
@@ -244,7 +245,7 @@ def test_gradients_flow_through_ties(kind: str) -> None:
     ]
     goal = compare(Sum((a, b)), ">=", 9) if kind == "linear" else compare(Product((a, b, Reference(4))), ">=", 9)
     spec = compile_query(Query((2, 0), networks, (*bounds([0, 0], [1, 1]), *ties, goal)), np.float64)
-    problem = Problem(spec, AnalyticEngine([[1.0, 2, 0, 0], [0, 0, 3, 5]], [[1.0, 0, 0, 0], [0, 0, 0, 1]]))
+    problem = Problem(spec, AnalyticEngine(np.array([[1, 2, 0, 0], [0, 0, 3, 5]]), np.diag([1, 0, 0, 1])[[0, 3]]))
     assert problem.f == 2
     points, target = np.array([[0.25, 0.5], [0.75, 0.125]]), np.zeros(2, int)
     _, value, gradient = problem.ascend(points, target)
@@ -280,3 +281,16 @@ def test_a_shared_box_is_a_view() -> None:
     assert lower.shape == upper.shape == (100, 3)
     assert lower.strides[0] == 0
     assert math.isclose(float(upper[99, 2]), 3)
+
+
+def test_large_networks_get_small_chunks() -> None:
+    """What an engine says about its memory bounds the lanes of a run: gradient runs hold about three times as much."""
+    problem = problem_of(LINEAR_ATOMS)
+    engine: Any = problem.engine
+    engine.lane_bytes = 1 << 26
+    points, target = lanes_of(problem, 8)
+    problem.evaluate(points, target)
+    assert engine.runs == [3, 3, 2]
+    engine.runs.clear()
+    problem.ascend(points, target)
+    assert engine.runs == [1] * 8

@@ -149,6 +149,13 @@ def arange(stop: int, like: Array) -> Array:
     return np.arange(stop) if is_numpy(like) else torch().arange(stop, device=like.device)
 
 
+def device_bytes(like: Array) -> int | None:
+    """Free memory of the accelerator that `like` lies on, in bytes; None on the host."""
+    if is_numpy(like) or like.device.type != "cuda":
+        return None
+    return int(torch().cuda.mem_get_info(like.device)[0])
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception says that memory ran out: numpy's, torch's (by its class) or onnxruntime's (by its text)."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":

@@ -24,6 +24,7 @@ from falsifier.spec.clauses import FALSE, TRUE, NormalForm, Size, conjuncts, exp
 from falsifier.spec.domain import Domain
 from falsifier.spec.elimination import Elimination, build_domain, carried, eliminate
 from falsifier.spec.forms import build_forms
+from falsifier.spec.implied import with_implied
 from falsifier.spec.layout import Layout, layout
 from falsifier.spec.margin import Rounding
 from falsifier.spec.slack_tree import SlackTree, TreeBuilder
@@ -136,6 +137,7 @@ def _compile(context: _Context, atoms: AtomTable, normal: NormalForm, builder: T
     on_input[on_input] = where.kinds[every.form[on_input]] == 0
     at = np.flatnonzero(on_input)
     bounds, stays = carried(BoxLiterals(where.x_of[every.form[at]], clause[at], every.take(at)), elimination)
+    bounds = with_implied(bounds, every.take(np.flatnonzero(clause < 0)), where, atoms, elimination)
     if builder is not None:
         bounds = _with_hull(bounds, builder, literals, elimination, context)
     box = boxes(bounds, t, where, elimination.follows, context.dtype, context.rounding)

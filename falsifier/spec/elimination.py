@@ -58,7 +58,7 @@ def eliminate(common: Literals, where: Layout, atoms: AtomTable) -> Elimination:
     used = plain.copy()
     pinned = _pinned(common, where, atoms, ties) if np.any(equal & ~plain) else {}
     for i in np.flatnonzero(equal & ~plain).tolist():
-        weights = _linear(int(forms[i]), where, atoms)
+        weights = linear_weights(int(forms[i]), where, atoms)
         used[i] = weights is not None and ties.eliminate(weights, Fraction(float(floor[0, i])), pinned)
     spent[at] = used[group]
     root = np.arange(where.n)
@@ -82,7 +82,7 @@ def _pinned(common: Literals, where: Layout, atoms: AtomTable, ties: Ties) -> di
     return {i: Fraction(value) for i, value in zip(fixed.tolist(), floor[0, fixed].tolist(), strict=True)}
 
 
-def _linear(form: int, where: Layout, atoms: AtomTable) -> dict[int, Fraction] | None:
+def linear_weights(form: int, where: Layout, atoms: AtomTable) -> dict[int, Fraction] | None:
     """The weights of a linear form over inputs, None for a polynomial."""
     if form < atoms.first_polynomial:
         a, b = divmod(form - atoms.slots, atoms.slots)
@@ -115,12 +115,17 @@ def carried(bounds: BoxLiterals, elimination: Elimination) -> tuple[BoxLiterals,
                 if np.isfinite(bound[i])
                 else bound[i]
             )
-            bound[i] = value - _SLOP * abs(value)
+            bound[i] = widened(value)
             sign[i] = sign[i] if weight > 0 else -sign[i]
             position[i], moves[i] = source, True
     moved = Literals(literals.form, sign, bound, literals.strict & ~stays)
     index = np.flatnonzero(moves)
     return BoxLiterals(position[index], bounds.clause[index], moved.take(index)), stays
+
+
+def widened(floor: float) -> float:
+    """A floor lowered by what inexact arithmetic may have put it too high."""
+    return floor - _SLOP * abs(floor)
 
 
 def build_domain(lower: NDArray[Any], upper: NDArray[Any], elimination: Elimination, where: Layout) -> Domain:

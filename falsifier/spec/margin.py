@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arrays import Array, add_columns, arange, full, namespace, numpy_dtype, zeros
+from falsifier.arrays import Array, add_columns, arange, full, is_numpy, namespace, numpy_dtype, zeros
 from falsifier.objective import Reduction
 from falsifier.spec.targets import Forms
 
@@ -148,9 +148,11 @@ def slack(values: Array, sign: Array, bound: Array, present: Array | None = None
     """How far each atom holds: `sign * value - bound`, -infinity for NaN, +infinity where `present` is False."""
     xp = namespace(values)
     out = sign * values - bound
-    out = xp.where(xp.isnan(out), -xp.asarray(float("inf"), dtype=out.dtype), out)
+    broken = xp.isnan(out)
+    if not is_numpy(out) or broken.any():  # a device would have to wait for the answer
+        out = xp.where(broken, full((1,) * out.ndim, -math.inf, out), out)
     if present is not None:
-        out = xp.where(present, out, xp.asarray(float("inf"), dtype=out.dtype))
+        out = xp.where(present, out, full((1,) * out.ndim, math.inf, out))
     return out
 
 

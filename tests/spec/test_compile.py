@@ -13,6 +13,7 @@ from falsifier.errors import InputError, UnsupportedError
 from falsifier.problem import Problem
 from falsifier.query.tree import (
     And,
+    Formula,
     Kind,
     NetworkDeclaration,
     Or,
@@ -38,7 +39,7 @@ UNIT = bounds([0, 0], [1, 1])
 
 
 class TestDisjuncts:
-    either = Or((And((compare(Y[0], ">=", 0.9),)), And((compare(Y[0], "<=", 0.1),))))
+    either: Formula = Or((And((compare(Y[0], ">=", 0.9),)), And((compare(Y[0], "<=", 0.1),))))
 
     @pytest.mark.parametrize("first", [False, True])
     def test_an_assertion_beside_an_or_joins_every_disjunct(self, first: bool) -> None:
@@ -175,6 +176,24 @@ class TestBoxes:
             query([*bounds([], []), clauses, compare(Reference(1), "<=", 5), compare(Reference(1), ">=", -5)], 2, 1)
         ).empty
 
+    def test_a_comparison_with_a_bounded_input_bounds(self) -> None:
+        """x_2 <= x_1 <= x_0 <= 1 and 2 x_3 <= 1 - x_0: the missing upper ends come from the neighbours."""
+        x = slots(0, 4)
+        twice = Product((compare(2, "<", 0).left, x[3]))
+        chain = [compare(x[0], "<=", 1.0), compare(x[1], "<=", x[0]), compare(x[2], "<=", x[1])]
+        chain.append(compare(Sum((twice, x[0])), "<=", 1))
+        low = [compare(item, ">=", -1.0) for item in x]
+        spec = compile_query(query([*low, *chain[::-1], compare(Reference(4), ">=", 0)], 4, 1), np.float64)
+        assert spec.targets is not None
+        assert spec.targets.upper[0, :3].tolist() == [1, 1, 1]
+        assert spec.targets.upper[0, 3] == pytest.approx(1)
+        assert spec.targets.upper[0, 3] >= 1
+        problem = Problem(spec, AnalyticEngine([[1.0, 0, 0, 0]]))
+        assert [m >= 0 for m in problem.screen(np.array([[0.5, 0.5, 0, 0], [0.5, 0.25, 0.5, 0]])).ravel()] == [
+            True,
+            False,
+        ]
+
     def test_a_shared_box_is_kept_once(self) -> None:
         spec = compile_query(query([*UNIT, Or((compare(Y[0], ">=", 2), compare(Y[1], ">=", 2)))], 2, 2))
         assert spec.targets is not None
@@ -283,7 +302,7 @@ class TestTypes:
         assert spec.targets is not None
         assert spec.domain is not None
         low, high = spec.targets.lower.item(), spec.targets.upper.item()
-        narrow = np.float16([0.1, 0.3])  # the first lies below 0.1, the second above 0.3
+        narrow = np.array([0.1, 0.3], np.float16)  # the first lies below 0.1, the second above 0.3
         assert [low, high] == np.nextafter(narrow, narrow[::-1]).tolist()
         point = spec.domain.embed(np.array([[0.2]], np.float32)).item()
         assert point == np.float16(0.2)
@@ -319,7 +338,7 @@ class TestTies:
         assert (spec.n, spec.m) == (4, 2)
         assert spec.domain is not None
         assert spec.domain.free.tolist() == [0, 1]
-        problem = Problem(spec, AnalyticEngine([[1.0, 0, 0, 0], [0, 0, 0, 1]]))
+        problem = Problem(spec, AnalyticEngine(np.eye(4)[[0, 3]]))
         assert problem.embed(np.array([[0.5, 1.5]])).tolist() == [[0.5, 1.5, 0.5, 1.5]]
         assert [m >= 0 for m in problem.screen(np.array([[0.5, 1.5], [0.5, 0.5]])).ravel()] == [True, False]
 

@@ -14,6 +14,7 @@ from query_trees import bounds, compare, formulas, queries, query, satisfied, sl
 from falsifier.problem import Problem
 from falsifier.query.tree import Product, Query, Reference, Sum
 from falsifier.spec import compile_query
+from falsifier.spec.compile import GROWTH
 
 N, M = 2, 2
 LINEAR = np.array([[1.0, -0.5], [0.25, 2.0]])
@@ -27,9 +28,9 @@ def engine(dtype: Any = np.float64, torch: bool = False, **kwargs: Any) -> Analy
     return AnalyticEngine(LINEAR, SQUARE, dtype, torch=torch, **kwargs)
 
 
-def found(what: Query, points: np.ndarray[Any, Any], dtype: Any, torch: bool, growth: int | None = None) -> list[bool]:
+def found(what: Query, points: np.ndarray[Any, Any], dtype: Any, torch: bool, growth: int = GROWTH) -> list[bool]:
     """Per full point, whether the compiled query says that it is satisfied there."""
-    spec = compile_query(what, dtype, **({} if growth is None else {"growth": growth}))
+    spec = compile_query(what, dtype, growth=growth)
     if spec.empty:
         return [False] * len(points)
     problem = Problem(spec, engine(dtype, torch))
@@ -78,14 +79,14 @@ tie_lists = st.lists(
 
 @slow
 @given(tie_lists, formulas(6))
-@pytest.mark.parametrize("growth", [None, ALWAYS_TREE])
-def test_tied_inputs(growth: int | None, ties: list[tuple[float, int, int, float]], more: Any) -> None:
+@pytest.mark.parametrize("growth", [GROWTH, ALWAYS_TREE])
+def test_tied_inputs(growth: int, ties: list[tuple[float, int, int, float]], more: Any) -> None:
     """x_j == a * x_i + c as conjuncts: eliminating inputs loses no solution, and but for rounding it invents none."""
     x = slots(0, 4)
     equal = [compare(x[j], "==", Sum((Product((term(a), x[i])), term(c)))) for a, i, j, c in ties]
     box = bounds([-3.0] * 4, [3.0] * 4)
     what, tie_query = query([*box, *equal, more], 4, 2), query(equal, 4, 2)
-    spec = compile_query(what, np.float64, **({} if growth is None else {"growth": growth}))
+    spec = compile_query(what, np.float64, growth=growth)
     mix = AnalyticEngine(np.array([[1.0, 0.5, 0, 0], [0, 0, -1, 2]]))
     rng = np.random.default_rng(0)
     points = rng.integers(-6, 7, (15, 4)) / 2
