@@ -42,5 +42,5 @@ class ProgramModule(torch.nn.Module):
         ]
         if len(self._shapes) == 1:
             return y.reshape(lanes, *self._shapes[0])
-        parts = y.split(self._sizes, dim=1)
+        parts = torch.split(y, self._sizes, dim=1)
         return tuple(part.reshape(lanes, *shape) for part, shape in zip(parts, self._shapes, strict=True))
