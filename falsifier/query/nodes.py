@@ -5,7 +5,7 @@ stack.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -34,6 +34,7 @@ Part: TypeAlias = Term | Formula | int  # an int is an item of the stream
 
 _KNOWN = "use and, or, <=, <, >=, >, =, +, -, *"
 _TERMS = (Constant, Reference, Negate, Sum, Difference, Product)
+_TERM_TYPES = frozenset(_TERMS)
 _HARMLESS = (b"set-logic", b"set-info", b"set-option", b"check-sat", b"get-model", b"get-value", b"exit")
 _COMMANDS = frozenset((Token.ASSERT, Token.DECLARE_CONST, Token.DECLARE_FUN))
 # plain numbers: the loop below is the only one in this package that runs once per token
@@ -144,22 +145,19 @@ class Forms:
         return Negate(terms[0]) if len(terms) == 1 else Difference(terms[0], terms[1:])
 
     def _formulas(self, operator: int, parts: list[Part], opened: int) -> list[Formula]:
-        for i, part in enumerate(parts):
-            if isinstance(part, _TERMS):
-                raise self._error(
-                    self._place(opened, i), "a number where a comparison is expected", "compare it, as in (<= X_0 1)"
-                )
-        formulas = [part for part in parts if not isinstance(part, _TERMS)]
+        if not _TERM_TYPES.isdisjoint(map(type, parts)):
+            i = next(i for i, part in enumerate(parts) if isinstance(part, _TERMS))
+            remedy = "compare it, as in (<= X_0 1)"
+            raise self._error(self._place(opened, i), "a number where a comparison is expected", remedy)
+        formulas = cast("list[Formula | int]", parts)
         return connective(formulas, self._stream, self._columns, self._source.text, conjoined=operator == _AND)
 
     def _terms(self, parts: list[Part], opened: int) -> tuple[Term, ...]:
-        terms = tuple([part for part in parts if isinstance(part, _TERMS)])
-        if len(terms) < len(parts):
+        if not _TERM_TYPES.issuperset(map(type, parts)):
             i = next(i for i, part in enumerate(parts) if not isinstance(part, _TERMS))
-            raise self._error(
-                self._place(opened, i), "a comparison where a number is expected", "join comparisons by and / or"
-            )
-        return terms
+            remedy = "join comparisons by and / or"
+            raise self._error(self._place(opened, i), "a comparison where a number is expected", remedy)
+        return cast("tuple[Term, ...]", tuple(parts))
 
     def _place(self, opened: int, part: int) -> int:
         """The stream entry at which a part (from 0) of the bracket with its operator at `opened` begins."""
