@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from falsifier.network.operators import LOWERINGS, Node
 from falsifier.network.operators.linear import fuse_bias
 from falsifier.network.program import Builder, Operand, Program, Shape, Value, computed_dtype
 from falsifier.network.reference import TensorInfo
+
+if TYPE_CHECKING:
+    from falsifier.network.hidden_lengths import Hidden
 
 INPUT = "x"  # the program's input: flat points [b, n]
 
@@ -107,6 +111,13 @@ class _Scope(dict[str, Operand]):
         self._initializers = {i.name: i for i in graph.initializer} if graph is not None else {}
         self._sparse = {i.values.name for i in graph.sparse_initializer} if graph is not None else set()
         self._parent = parent
+        self.hidden: dict[str, Hidden] = {}
+
+    def hidden_of(self, name: str) -> Hidden | None:
+        """What is hidden of a tensor's length (see `hidden_lengths`), here or in an enclosing graph."""
+        if name in self.hidden or self._parent is None:
+            return self.hidden.get(name)
+        return self._parent.hidden_of(name)
 
     def __missing__(self, name: str) -> Operand:
         if name in self._initializers:
@@ -151,11 +162,35 @@ class _Walk:
                 proto.name or next((o for o in proto.output if o), ""),
             )
             operands: list[Operand] = [scope[name] if name else None for name in proto.input]
-            results = self._node(node, operands, proto, scope, opsets)
+            results, hidden = self._seen(node, operands, proto, scope, opsets)
             for name, result in zip(node.outputs, results, strict=False):
                 if name:
                     _check(node, result)
                     scope[name] = result
+                    if hidden is not None:
+                        scope.hidden[name] = hidden
+        for name in outputs:
+            if name in scope.hidden:
+                raise UnsupportedError(f"the length of tensor {name!r} depends on the input")
+
+    def _seen(
+        self, node: Node, operands: list[Operand], proto: Any, scope: _Scope, opsets: dict[str, int]
+    ) -> tuple[Sequence[Operand], Hidden | None]:
+        """The results of a node, and what is hidden of them (see `hidden_lengths`)."""
+        hidden = [scope.hidden_of(name) for name in proto.input]
+        plain = partial(self._node, node, operands, proto, scope, opsets)
+        moving = node.key == "Slice" and any(isinstance(o, Value) for o in operands[1:])
+        if not moving and not any(hidden):
+            return plain(), None
+        from falsifier.network import hidden_lengths
+
+        try:
+            if moving:
+                part, its = hidden_lengths.lower_moving_slice(self.build, node, operands, hidden[0])
+                return [part], its
+            return hidden_lengths.lower_with_hidden(self.build, node, operands, hidden, plain)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"node {node.name!r} ({node.op}): {error}") from error
 
     def _node(
         self, node: Node, operands: list[Operand], proto: Any, scope: _Scope, opsets: dict[str, int]

@@ -1,4 +1,4 @@
-"""Gather, GatherElements, GatherND, Scatter*, by indices that depend on the input, and what picks entries: Compress, OneHot, EyeLike.
+"""Gather and Scatter in all their forms, by indices that may depend on the input; Compress, OneHot, EyeLike.
 
 Indices into several axes become row numbers, so that one gather of rows `[b, D, rest]` and one scatter serve them all.
 """
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from falsifier.errors import UnsupportedError
 from falsifier.network.operators import Node
-from falsifier.network.operators.composition import Tensor, as_value, compose, constant, given, integers
+from falsifier.network.operators.composition import Tensor, as_value, compose, constant, integers
 from falsifier.network.operators.elementwise import compare, elementwise, where
 from falsifier.network.operators.scattering import scatter_rows, select_rows
 from falsifier.network.program import Builder, Operand, Shape, Value
@@ -132,12 +132,18 @@ def take_rows(build: Builder, data: Tensor, rows: Tensor) -> Value:
 
 
 def _from_start(build: Builder, indices: Tensor, count: int) -> Tensor:
-    """Indices as int64, negative ones counted from the start."""
-    if not isinstance(indices, Value):
-        indices = indices.astype(np.int64)
-        return np.where(indices < 0, indices + count, indices)
-    wide = build.cast(indices, np.int64)
-    return where(build, compare(build, "Less", wide, 0), elementwise(build, "Add", wide, count), wide, np.int64)
+    """Indices as int64, negative ones counted from the start. One out of range comes round again: it fails no batch."""
+    if isinstance(indices, Value):
+        return elementwise(build, "Mod", build.cast(indices, np.int64), count)
+    return _known(indices, np.array(count))
+
+
+def _known(indices: NDArray[Any], counts: NDArray[Any]) -> NDArray[Any]:
+    """Constant indices from the start. Raises UnsupportedError for one that is out of range."""
+    wide = indices.astype(np.int64)
+    if (wide < -counts).any() or (wide >= counts).any():
+        raise UnsupportedError("an index is out of range")
+    return wide % counts
 
 
 def _element_rows(build: Builder, indices: Tensor, shape: Shape, axis: int) -> Tensor:
@@ -157,13 +163,10 @@ def _nd_rows(build: Builder, indices: Tensor, shape: Shape, batch: int) -> Tenso
     if isinstance(indices, Value) and depth == 1:
         rows: Tensor = _from_start(build, build.shaped(indices, indices.shape[:-1]), counts[0])
     elif isinstance(indices, Value):
-        wide = build.cast(indices, np.int64)
-        from_end = elementwise(build, "Add", wide, np.array(counts))
-        positive = where(build, compare(build, "Less", wide, 0), from_end, wide, np.int64)
+        positive = elementwise(build, "Mod", build.cast(indices, np.int64), np.array(counts))
         rows = compose(build, "ReduceSum", compose(build, "Mul", positive, strides), np.array([-1]), keepdims=0)
     else:
-        wide = indices.astype(np.int64)
-        rows = (np.where(wide < 0, wide + np.array(counts), wide) * strides).sum(axis=-1)
+        rows = (_known(indices, np.array(counts)) * strides).sum(axis=-1)
     if not batch:
         return rows
     shared = np.arange(math.prod(shape[:batch])) * math.prod(counts)
@@ -197,12 +200,15 @@ def lower_one_hot(build: Builder, node: Node, operands: Sequence[Operand]) -> Se
     (count,) = integers(depth, "the depth of OneHot")
     axis = node.attributes.get("axis", -1) % (len(indices.shape) + 1)
     shape = (*indices.shape[:axis], 1, *indices.shape[axis:])
-    at = _from_start(build, indices, count)
     numbers = np.arange(count).reshape(-1, *[1] * (len(shape) - axis - 1))
-    if isinstance(at, Value):
-        is_on: Tensor = compare(build, "Equal", build.shaped(at, shape), numbers)
+    if isinstance(indices, Value):
+        wide = build.shaped(build.cast(indices, np.int64), shape)
+        from_end = elementwise(build, "Add", wide, count)
+        at = where(build, compare(build, "Less", wide, 0), from_end, wide, np.int64)
+        is_on: Tensor = compare(build, "Equal", at, numbers)
     else:
-        is_on = at.reshape(shape) == numbers
+        wide_known = indices.astype(np.int64).reshape(shape)
+        is_on = np.where(wide_known < 0, wide_known + count, wide_known) == numbers
     off, on = (_entry(build, values, i) for i in range(2))
     return [where(build, is_on, on, off, values.dtype)]
 
