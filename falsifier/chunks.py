@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from falsifier.arrays import Array, full, is_numpy, is_out_of_memory, namespace
 from falsifier.budget import Budget
 
@@ -48,7 +50,8 @@ class Chunks:
             if size <= 0:
                 break
             try:
-                parts.append(self._timed(kind, body, slice(done, done + size)))
+                with np.errstate(all="ignore"):  # infinities and NaN are results here, not faults
+                    parts.append(self._timed(kind, body, slice(done, done + size)))
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error) or size == 1:
                     raise

@@ -69,7 +69,7 @@ class Problem:
     def __init__(self, spec: Spec, engine: Engine, budget: Budget | None = None) -> None:
         if spec.targets is None or spec.domain is None:
             raise ValueError(f"nothing to search: {spec.reason}")
-        if (engine.n, engine.m) != (spec.n, spec.m):
+        if engine.n != spec.n or spec.m not in (0, engine.m):  # a query may leave outputs undeclared
             raise ValueError(
                 f"the query has {spec.n} inputs and {spec.m} outputs, the network {engine.n} and {engine.m}"
             )
@@ -87,7 +87,7 @@ class Problem:
         self.targets = self._moved_targets(spec.targets)
         self.tree = None if spec.tree is None else spec.tree.moved(self._moved)
         self.integer = self.domain.integer
-        self._outputs, self._slacks = Column(math.nan, spec.m), Column(-math.inf, self.k)
+        self._outputs, self._slacks = Column(math.nan, engine.m), Column(-math.inf, self.k)
         self._padded = not bool(np.all(spec.targets.present))
         # All forms for every lane, or gathered rows of each lane's own: a matrix product does about 16 multiplications
         # in the time that gathering one number takes.
@@ -109,6 +109,8 @@ class Problem:
             for name in ("outputs", "columns", "inputs", "monomials", "coefficients")
         }
         names = ("lower", "upper", "form", "sign", "bound", "strict", "present", "disjunct", "exact")
+        if self.spec.m != self.engine.m:
+            moved["outputs"] = self.engine.asarray(np.zeros((forms.r, self.engine.m)))
         columns = {name: self._moved(getattr(targets, name)) for name in names}
         return Targets(forms=type(forms)(**moved), **columns)
 
@@ -323,7 +325,7 @@ class Problem:
 
     def _by_memory(self, kind: str) -> int:
         """How many lanes of a kind of run fit in a chunk: a forward run, a gradient run or one of any other kind."""
-        n, m, k = self.spec.n, self.spec.m, int(self.targets.form.shape[1])
+        n, m, k = self.spec.n, self.engine.m, int(self.targets.form.shape[1])
         r, c = self.targets.forms.r, int(self.targets.forms.columns.shape[0])
         forms = (r if self._all_forms else k * (m + c)) + 4 * k
         if self.tree is not None:

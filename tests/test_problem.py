@@ -275,6 +275,16 @@ def test_sizes_are_checked() -> None:
         Problem(empty, AnalyticEngine([[1.0]]))
 
 
+def test_a_query_without_outputs_runs_on_any_network() -> None:
+    spec = compile_query(query([*BOX, compare(Sum((X[0], X[1])), ">=", 1)], 3, 0), np.float64)
+    problem = Problem(spec, AnalyticEngine(LINEAR))
+    points, target = np.array([[0.5, 1, 0], [-1, 1, 0]]), np.zeros(2, int)
+    evaluation, _, gradient = problem.ascend(points, target)
+    assert evaluation.outputs.shape == (2, 2)
+    assert evaluation.margin.tolist() == [0.5, -1]
+    assert gradient.tolist() == [[0, 0, 0], [1, 1, 0]]
+
+
 def test_a_shared_box_is_a_view() -> None:
     problem = problem_of(LINEAR_ATOMS)
     lower, upper = problem.box(np.zeros(100, int))

@@ -67,27 +67,50 @@ def reach(
     return reached
 
 
+def weighted(rows: Array, y: Array) -> Array:
+    """`rows` `[r, m]` (or `[b, k, m]`, per lane) times `y` `[b, m]`, where what a weight of 0 meets does not count.
+
+    An output that is infinite or NaN decides only the rows that mention it: 0 * infinity would spoil all.
+    """
+    xp = namespace(y)
+
+    def product(weights: Array, values: Array) -> Array:
+        return values @ weights.T if weights.ndim == 2 else (weights @ values[:, :, None])[:, :, 0]
+
+    finite = xp.isfinite(y)
+    if bool(xp.all(finite)):
+        return product(rows, y)
+    zero = full((1,) * y.ndim, 0.0, y)
+    out = product(rows, xp.where(finite, y, zero))
+    kinds = [xp.where(kind, 1 + zero, zero) for kind in (y == math.inf, y == -math.inf, xp.isnan(y))]
+    above, below, broken = kinds
+    over, under = (xp.astype(side, y.dtype) for side in (rows > 0, rows < 0))
+    for count, value in (
+        (product(over, above) + product(under, below), math.inf),
+        (product(over, below) + product(under, above), -math.inf),
+        (product(over + under, broken), math.nan),
+    ):
+        out = out + xp.where(count > 0, full((1,) * out.ndim, value, out), full((1,) * out.ndim, 0.0, out))
+    return out
+
+
 def form_values(forms: Forms, x: Array, y: Array) -> Array:
     """The value of every form: full inputs `[b, n]` and outputs `[b, m]` to `[b, r]`."""
-    values = y @ forms.outputs.T
-    if forms.inputs is not None or forms.monomials is not None:
-        used = x[:, forms.columns]
-        if forms.inputs is not None:
-            values = values + used @ forms.inputs.T
-        if forms.monomials is not None:
-            values = values + monomial_values(forms, used, y) @ forms.coefficients.T
+    values = weighted(forms.outputs, y)
+    if forms.inputs is not None:
+        values = values + x[:, forms.columns] @ forms.inputs.T
+    if forms.monomials is not None:
+        values = values + weighted(forms.coefficients, monomial_values(forms, x[:, forms.columns], y))
     return values
 
 
 def lane_form_values(forms: Forms, form: Array, x: Array, y: Array) -> Array:
     """The values of chosen forms only: `form` `[b, k]` to `[b, k]`, without the `[b, r]` in between."""
-    values = (forms.outputs[form] @ y[:, :, None])[:, :, 0]
-    if forms.inputs is not None or forms.monomials is not None:
-        used = x[:, forms.columns]
-        if forms.inputs is not None:
-            values = values + (forms.inputs[form] @ used[:, :, None])[:, :, 0]
-        if forms.monomials is not None:
-            values = values + (forms.coefficients[form] @ monomial_values(forms, used, y)[:, :, None])[:, :, 0]
+    values = weighted(forms.outputs[form], y)
+    if forms.inputs is not None:
+        values = values + input_values(forms, form, x)
+    if forms.monomials is not None:
+        values = values + weighted(forms.coefficients[form], monomial_values(forms, x[:, forms.columns], y))
     return values
 
 

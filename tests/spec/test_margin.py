@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from falsifier.arrays import to_host
+from falsifier.arrays import namespace, to_host
 from falsifier.objective import Reduction
-from falsifier.spec.margin import margin, reach, round_up, score, slack
+from falsifier.spec.margin import margin, reach, round_up, score, slack, weighted
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 types = pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -77,6 +77,22 @@ def test_slacks_of_nan_and_padding() -> None:
     for v, sign, bound, present in both(values, [[1.0, 1, 1, -1]], [[0.5, 0, 0, 0]], [[True, True, False, True]]):
         assert slack(v, sign, bound, present).tolist() == [[0.5, -np.inf, np.inf, np.inf]]
         assert margin(slack(v, sign, bound, present)).tolist() == [-np.inf]
+
+
+def test_an_infinite_output_spoils_only_what_mentions_it() -> None:
+    rows = [[1.0, 0, 0, 0], [0, 2, 0, 0], [0, -2, 0, 0], [0, 1, 1, 0], [0, 0, 0, 1], [1, 0, 0, -1]]
+    y = [[3.0, np.inf, -np.inf, np.nan], [1.0, 2.0, 4.0, 8.0], [1.0, -np.inf, 4.0, 8.0]]
+    expected: list[list[float]] = [
+        [3, np.inf, -np.inf, np.nan, np.nan, np.nan],
+        [1, 4, -4, 6, 8, -7],
+        [1, -np.inf, np.inf, -np.inf, 8, -7],
+    ]
+    for w, values in both(rows, y):
+        per_lane = namespace(w).broadcast_to(w[None], (3, 6, 4))
+        with np.errstate(invalid="ignore"):
+            found = [to_host(weighted(weights, values)) for weights in (w, per_lane)]
+        for values_of in found:
+            assert np.array_equal(values_of, expected, equal_nan=True)
 
 
 SLACKS = [[0.5, -1.0, -2.0, np.inf], [1.0, 2.0, 3.0, np.inf], [-np.inf, -1.0, 1.0, np.inf]]
