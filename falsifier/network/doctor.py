@@ -102,8 +102,8 @@ def _cuda_devices() -> tuple[str, ...]:
 class Diagnosis:
     """What a model is, and how each engine fares with it. `problem`: why it cannot be searched.
 
-    `shapes` says which lengths were chosen for open dimensions. `attempts` are in the order in which they were made; the
-    one that serves is accepted.
+    `shapes` says which lengths were chosen for open dimensions. `attempts` are in the order in which they were made;
+    the one that serves is accepted.
     """
 
     origin: str

@@ -1,16 +1,13 @@
-"""Both engines and their gradients judged by the cases that the onnx package ships: a sample here, all with the marker."""
+"""Both engines and their gradients judged by the cases that the onnx package ships; all of them with `-m whole`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import pytest
-
-pytest.importorskip("torch")
-
-from onnx_case_data import Case, OutOfScope, load_cases  # noqa: E402
-from onnx_case_gradients import Agreement, judge_gradient  # noqa: E402
-from onnx_cases import ENGINES, Outcome, judge_all  # noqa: E402
+from onnx_case_data import Case, OutOfScope, load_cases
+from onnx_case_gradients import Agreement, judge_gradient
+from onnx_cases import ENGINES, Outcome, judge_all
 
 EVERY = 12  # the default run takes every 12th case
 

@@ -6,19 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
+from onnx import ModelProto, parser
 
-torch = pytest.importorskip("torch")
-
-from onnx import ModelProto, parser  # noqa: E402
-
-from falsifier.errors import EngineError, InputError, UnsupportedError  # noqa: E402
-from falsifier.network import torch_engine  # noqa: E402
-from falsifier.network.lowering import Lowered, lower  # noqa: E402
-from falsifier.network.reference import Reference  # noqa: E402
-from falsifier.network.torch_device import resolve_device  # noqa: E402
-from falsifier.network.torch_engine import TorchEngine  # noqa: E402
-from falsifier.objective import ObjectiveForm, Reduction  # noqa: E402
+from falsifier.errors import EngineError, InputError, UnsupportedError
+from falsifier.network import torch_engine
+from falsifier.network.lowering import Lowered, lower
+from falsifier.network.reference import Reference
+from falsifier.network.torch_device import resolve_device
+from falsifier.network.torch_engine import TorchEngine
+from falsifier.objective import ObjectiveForm, Reduction
 
 HEAD = '<ir_version: 8, opset_import: ["" : 13]>\n'
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from onnx import parser
 
-torch = pytest.importorskip("torch")
-
-from onnx import parser  # noqa: E402
-
-from falsifier.errors import InputError  # noqa: E402
-from falsifier.network import load  # noqa: E402
-from falsifier.network.from_torch import export, exported  # noqa: E402
-from falsifier.network.lowering import lower  # noqa: E402
-from falsifier.network.reference import Reference  # noqa: E402
-from falsifier.network.torch_module import ProgramModule  # noqa: E402
+from falsifier.errors import InputError
+from falsifier.network import load
+from falsifier.network.from_torch import export, exported
+from falsifier.network.lowering import lower
+from falsifier.network.reference import Reference
+from falsifier.network.torch_module import ProgramModule
 
 TWO = """<ir_version: 8, opset_import: ["" : 13]>
 net (float[1,3] u, int64[2] k) => (float[1,2] p, float[1,3] q) <float[3,2] w = {1, 2, -3, 4, 5, -6}> {
@@ -60,7 +59,7 @@ def test_a_traced_module_is_right_on_other_batches() -> None:
     u, k = torch.randn(2, 1, 3), torch.ones(2, 2, dtype=torch.int64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tracing is deprecated, and what tools that bound networks still use
-        traced = torch.jit.trace(module, (u, k), check_trace=False)
+        traced: Any = torch.jit.trace(module, (u, k), check_trace=False)  # type: ignore[no-untyped-call]
     u, k = torch.randn(5, 1, 3), torch.zeros(5, 2, dtype=torch.int64)
     for a, b in zip(traced(u, k), module(u, k), strict=True):
         assert torch.equal(a, b)
