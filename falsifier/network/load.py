@@ -44,10 +44,10 @@ class Network:
     @property
     def data(self) -> bytes:
         """The model's bytes, unpacked."""
-        if self._data is None:
-            assert self.path is not None
-            self._data = _read(self.path)
-        return self._data
+        if self._data is not None:
+            return self._data
+        assert self.path is not None
+        return _read(self.path)  # not kept: a model may be large, and is read twice at most
 
     @cached_property
     def reference(self) -> Reference:

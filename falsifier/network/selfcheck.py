@@ -21,7 +21,8 @@ _POINTS = 16
 _SECONDS = 0.25  # of single samples, beyond the first three
 _OF_SPREAD = 2e-3
 _OF_SPREAD_DISCRETE = 5e-2  # one step of a rounding inside the network is a step of the output
-_OF_MAGNITUDE = 1e-5
+_OF_MAGNITUDE = 1e-5  # of the output's own
+_OF_LARGEST = 1e-6  # of the largest output's: small ones are often differences of numbers as large as that
 _OF_STEP = 32  # times what one step of the inputs' last bit changes
 
 
@@ -127,7 +128,9 @@ def relative_deviation(
         finite = np.where(np.isfinite(seen), seen, 0)
         spread = finite.max(axis=0) - finite.min(axis=0)
         tolerated = (_OF_SPREAD_DISCRETE if discrete else _OF_SPREAD) * spread
-        tolerated = np.maximum(tolerated, _OF_MAGNITUDE * np.abs(finite).max(axis=0) + _OF_STEP * noise)
+        magnitude = np.abs(finite).max(axis=0)
+        rounding = np.maximum(_OF_MAGNITUDE * magnitude, _OF_LARGEST * magnitude.max()) + _OF_STEP * noise
+        tolerated = np.maximum(tolerated, rounding)
         tolerated = np.maximum(tolerated, np.finfo(np.float32).tiny)
         difference = np.abs(got.astype(np.float64) - expected)
         agree = (got == expected) | (np.isnan(got) & np.isnan(expected))
