@@ -38,7 +38,11 @@ def lower_fold(build: Builder, node: Node, operands: Sequence[Operand]) -> Seque
     tensors = present(operands)
     if len(tensors) == 1:
         return [tensors[0]]
-    return [fold(build, "Add" if node.op == "Sum" else node.op, tensors)]
+    op, dtype = "Add" if node.op == "Sum" else node.op, tensors[0].dtype
+    if op != "Add" and dtype.name in ("int16", "uint16"):  # onnxruntime has no kernel for these
+        wide = [build.cast(v, np.int32) if isinstance(v, Value) else v.astype(np.int32) for v in tensors]
+        return [build.cast(fold(build, op, wide), dtype)]
+    return [fold(build, op, tensors)]
 
 
 def lower_mean(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
@@ -120,10 +124,12 @@ def pow_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> G
     g = sole_gradient(build, gradients)
     x, e = (operand_named(build, name) for name in primitive.inputs)
     to_base = to_exponent = None
+    if not np.issubdtype(x.dtype, np.floating):  # an integer base makes an integer result
+        return [None, None]
     if isinstance(x, Value):
         slope = elementwise(build, "Mul", _power_below(build, x, e), e)
         to_base = gradient_to(build, primitive.inputs[0], elementwise(build, "Mul", g, slope))
-    if isinstance(e, Value) and np.issubdtype(x.dtype, np.floating):
+    if isinstance(e, Value):
         y = build.program.values[primitive.outputs[0]]
         least = smallest_divisor(x.dtype)
         log: Tensor

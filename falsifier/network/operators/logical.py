@@ -33,7 +33,10 @@ def lower_predicate(build: Builder, node: Node, operands: Sequence[Operand]) -> 
 
 
 def lower_bitwise(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
-    return [build.elementwise(node.op, present(operands), **node.attributes)]
+    tensors = present(operands)
+    if node.op == "BitShift" and tensors[0].dtype.kind != "u":
+        raise UnsupportedError(f"BitShift of {tensors[0].dtype}: onnxruntime shifts unsigned integers only")
+    return [build.elementwise(node.op, tensors, **node.attributes)]
 
 
 def lower_where(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:

@@ -11,7 +11,7 @@ import numpy as np
 from falsifier.errors import UnsupportedError
 from falsifier.network.operators import LOWERINGS as RULES
 from falsifier.network.operators import Node
-from falsifier.network.operators.elementwise import Tensor, combine, elementwise, present, smallest_divisor
+from falsifier.network.operators.elementwise import Tensor, combine, compare, elementwise, present
 from falsifier.network.operators.layer_normalization import root_of_variance, standardised
 from falsifier.network.operators.reduction import mean_over, normalise_axes, squared, sum_over
 from falsifier.network.program import Builder, Operand, Shape, Value
@@ -98,7 +98,8 @@ def lower_lp_normalization(build: Builder, node: Node, operands: Sequence[Operan
         norm = sum_over(build, elementwise(build, "Abs", x), axes)
     else:
         norm = elementwise(build, "Sqrt", sum_over(build, squared(build, x), axes))
-    return [elementwise(build, "Div", x, elementwise(build, "Max", norm, smallest_divisor(x.dtype)))]
+    is_zero = build.cast(compare(build, "Equal", norm, 0.0), x.dtype)
+    return [elementwise(build, "Div", x, elementwise(build, "Add", norm, is_zero))]
 
 
 def lower_lrn(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:

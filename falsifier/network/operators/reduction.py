@@ -10,7 +10,7 @@ import numpy as np
 
 from falsifier.errors import UnsupportedError
 from falsifier.network.operators import Gradients, Node, PrimitiveRule
-from falsifier.network.operators.elementwise import compare, elementwise, masked, sole_gradient, where
+from falsifier.network.operators.elementwise import compare, elementwise, sole_gradient, where
 from falsifier.network.program import Builder, Operand, Primitive, Shape, Value
 
 
@@ -109,11 +109,14 @@ def mean_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> 
 
 
 def extremum_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
-    """To every element that equals the extremum."""
+    """In equal parts to the elements that equal the extremum."""
     g = sole_gradient(build, gradients)
     x = build.program.values[primitive.inputs[0]]
     y = build.program.values[primitive.outputs[0]]
-    return [masked(build, compare(build, "Equal", x, y), g), None]
+    axes = build.program.constants[primitive.inputs[1]]
+    found = build.cast(compare(build, "Equal", x, y), g.dtype)
+    count = build.emit("ReduceSum", [found, axes], y.stored, keepdims=1)
+    return [elementwise(build, "Mul", elementwise(build, "Div", g, count), found), None]
 
 
 def product_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
