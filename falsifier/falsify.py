@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from falsifier.arguments import as_network, as_pairs, as_query, demand_device
 from falsifier.arrays import Rng
 from falsifier.budget import Budget
-from falsifier.errors import InputError, UnsupportedError
+from falsifier.errors import EngineError, InputError, UnsupportedError
 from falsifier.network import Network
 from falsifier.network.peeling import without_softmax
 from falsifier.network.single import SingleSampleEngine
@@ -72,6 +72,7 @@ def falsify(
     demand_device(device)
     seconds: dict[str, float] = {}
     draft = Result(Verdict.UNKNOWN, None, "", rng_seed=rng_seed, seconds=seconds)
+    kept: list[Result] = []  # what there is should the search be cut short
     try:
         with _timed(seconds, "read"):
             tree = as_query(query)
@@ -88,7 +89,13 @@ def falsify(
             reason = problems.spec.reason
             return replace(draft, verdict=Verdict.UNSAT, reason=StopReason.EMPTY_INPUT_SET, reason_text=reason)
         patient = bool(np.any(problems.targets.exact))  # whether an exact witness is possible at all
-        judge = Judge(door, budget, patient, lambda witness: report(_sat(draft, witness)) if report else None)
+
+        def keep(witness: Witness) -> None:
+            kept.append(_sat(draft, witness))
+            if report:
+                report(kept[-1])
+
+        judge = Judge(door, budget, patient, keep)
         with _timed(seconds, "search"):
             source = problems
             if problems.domain.f == 0:  # one point is left: the door decides
@@ -99,6 +106,9 @@ def falsify(
             found = search(source, budget, Rng(rng_seed), judge, stages)
     except UnsupportedError as error:
         return replace(draft, reason=StopReason.UNSUPPORTED, reason_text=str(error))
+    except (EngineError, MemoryError) as error:
+        failed = replace(draft, reason=StopReason.FAILED, reason_text=f"{StopReason.FAILED.value}: {error}")
+        return kept[-1] if kept else failed
     return _conclude(draft, found, source, judge)
 
 

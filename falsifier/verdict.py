@@ -25,4 +25,5 @@ class StopReason(Enum):
     EVALUATIONS = "the cap on evaluations was reached"
     EXHAUSTED = "every stage of the portfolio ended without a witness"
     UNSUPPORTED = "the query or the network asks for something that is not supported"
+    FAILED = "an engine failed, and no other could take its place"
     INTERRUPTED = "the run was interrupted"

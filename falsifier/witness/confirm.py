@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.errors import InputError
+from falsifier.errors import EngineError, InputError
 from falsifier.query.evaluate import Arithmetic, failing
 from falsifier.query.tree import Kind
 from falsifier.witness.binding import CastError, bind
@@ -70,7 +70,7 @@ class Door:
     def _judge(self, inputs: Values) -> Witness | Rejection:
         try:
             outputs, values = self._run(inputs)
-        except InputError as error:  # a model may refuse some inputs, say an index out of range
+        except (InputError, EngineError) as error:  # a model may refuse some inputs, say an index out of range
             return Rejection(str(error))
         if failing(self.query, values, Arithmetic.PUBLISHED):
             return self._rejection(values, Arithmetic.PUBLISHED)
