@@ -20,6 +20,7 @@ from falsifier.network import model as reading
 from falsifier.network.folding import fold
 from falsifier.network.operators import LOWERINGS, Node
 from falsifier.network.operators.linear import fuse_bias
+from falsifier.network.peeling import logits_of
 from falsifier.network.program import Builder, Operand, Program, Shape, Value, computed_dtype
 from falsifier.network.reference import TensorInfo
 
@@ -33,6 +34,7 @@ INPUT = "x"  # the program's input: flat points [b, n]
 class Lowered:
     """A network as a batched program from flat points `x` `[b, n]` to flat outputs `y` `[b, m]`, both of type `dtype`.
 
+    `logits` `[b, m]` where the outputs are one softmax of them (see `peeling`).
     `builder` goes on from the program (fork it). `inputs` and `outputs` are the model's own, `input_values` and
     `output_values` what became of them; `tensors` maps the model's tensor names to Values or constants.
     """
@@ -46,6 +48,7 @@ class Lowered:
     input_values: tuple[Value, ...]
     output_values: tuple[Operand, ...]
     tensors: dict[str, Operand] = field(repr=False)
+    logits: Value | None = None
 
     @property
     def program(self) -> Program:
@@ -100,7 +103,7 @@ def lower(model: Any, shapes: Sequence[Shape] | None = None) -> Lowered:
     y = _join(build, results, dtype)
     fuse_bias(build)
     tensors = {**{k: v for k, v in scope.items() if v is not None}, **walk.tensors}
-    return Lowered(build, x, y, dtype, infos, outputs, tuple(values), tuple(results), tensors)
+    return Lowered(build, x, y, dtype, infos, outputs, tuple(values), tuple(results), tensors, logits_of(build, y))
 
 
 class _Scope(dict[str, Operand]):

@@ -20,12 +20,13 @@ from falsifier.network.adjoint import add_adjoint
 from falsifier.network.lowering import Lowered
 from falsifier.network.objective_graph import add_finite, add_objective
 from falsifier.network.onnx_graph import Graph, write_graph
+from falsifier.network.peeling import even_seeds
 from falsifier.network.program import WINDOW, Builder, Primitive, Value, needed_primitives
 from falsifier.objective import Ascent, ObjectiveForm, Reduction
 
 Array = NDArray[Any]
 
-_SEED = "seed"
+_SEED, _LOGITS_SEED = "seed", "logits_seed"
 _SMALL = 1e6  # multiplications of a lane
 
 
@@ -101,15 +102,25 @@ class OnnxruntimeEngine:
         return found
 
     def vjp(self, x: Array, seed: Array, window: Array | None = None) -> tuple[Array, Array]:
-        """Outputs `[b, m]` and the gradient `[b, n]` of sum(seed * outputs), as it comes: it may be infinite or NaN."""
+        """Outputs `[b, m]` and the gradient `[b, n]` of sum(seed * outputs), as it comes: it may be infinite or NaN.
+
+        Where the outputs are a softmax, a seed that sums to zero is put on its logits (see `peeling`).
+        """
         if self._adjoint.gradient is None:
             return self.outputs(x), np.zeros_like(x)
-        feed = {self._lowered.x.name: x, _SEED: self.asarray(seed), **self._window(len(x), window)}
+        seed = self.asarray(seed)
+        feed = {self._lowered.x.name: x, _SEED: seed, **self._window(len(x), window)}
+        if self._adjoint.logits_seed is not None:
+            even = even_seeds(seed)
+            feed |= {_SEED: np.where(even, 0, seed), _LOGITS_SEED: np.where(even, seed, 0)}
         y, gradient = self._vjp.run(feed)
         return y, gradient
 
     def ascend(self, x: Array, objective: ObjectiveForm, window: Array | None = None) -> Ascent:
-        """Outputs, slacks, score and its gradient in one run; elements of the gradient that are not finite are 0."""
+        """Outputs, slacks, score and its gradient in one run; elements of the gradient that are not finite are 0.
+
+        Where the outputs are a softmax, atoms that compare two of them are scored by its logits (see `peeling`).
+        """
         session = self._ascent(objective.reduction)
         feed = {
             self._lowered.x.name: x,
@@ -129,7 +140,7 @@ class OnnxruntimeEngine:
     def _vjp(self) -> _Session:
         lowered, adjoint = self._lowered, self._adjoint
         assert adjoint.gradient is not None
-        inputs = [lowered.x, adjoint.seed, *adjoint.windows]
+        inputs = [lowered.x, *adjoint.seeds, *adjoint.windows]
         return self._session(write_graph(adjoint.build.program, inputs, [lowered.y, adjoint.gradient]))
 
     def _ascent(self, reduction: Reduction) -> _Session:
@@ -212,8 +223,14 @@ class _Adjoint:
         self.lowered = lowered
         self.build: Builder = lowered.builder.fork()
         self.split = len(self.build.program.primitives)  # where the adjoint begins
-        self.seed = self.build.input(_SEED, lowered.y.stored, lowered.y.dtype)
-        self.gradient = add_adjoint(self.build, {lowered.y.name: self.seed}).get(lowered.x.name)
+        self.seeds = [self.build.input(_SEED, lowered.y.stored, lowered.y.dtype)]
+        self.logits_seed: Value | None = None
+        seeded = {lowered.y.name: self.seeds[0]}
+        if lowered.logits is not None:
+            self.logits_seed = self.build.input(_LOGITS_SEED, lowered.logits.stored, lowered.logits.dtype)
+            self.seeds.append(self.logits_seed)
+            seeded[lowered.logits.name] = self.logits_seed
+        self.gradient = add_adjoint(self.build, seeded).get(lowered.x.name)
         if self.gradient is not None and self.gradient.name == _SEED:  # an input cannot be an output as well
             self.gradient = self.build.emit("Identity", [self.gradient], self.gradient.stored)
         program = self.build.program
@@ -224,7 +241,7 @@ class _Adjoint:
         build = self.build.fork()
         y = self.lowered.y
         end = len(build.program.primitives)
-        values = add_objective(build, y, reduction, _SEED)
+        values = add_objective(build, y, reduction, _SEED, self.lowered.logits, _LOGITS_SEED)
         objective = build.program.primitives[end:]
         outputs = [y, values.slack, values.score, values.weight]
         middle = len(build.program.primitives)

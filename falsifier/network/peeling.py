@@ -1,59 +1,35 @@
-"""Peeling: a network without the softmax that ends it.
+"""The softmax that ends a network, seen from its logits.
 
-Where a query only compares outputs with each other, the softmax changes no answer, but it flattens every gradient once one
-class wins clearly, and its differences vanish by rounding. Search runs on what goes into it; the door replays the original.
+A trained classifier's softmax saturates: its slope is 0 in float32 almost everywhere. Where an atom compares two outputs,
+y_i - y_j >= 0, the logits decide just as well, for softmax keeps their order: z_i - z_j >= 0 holds at the same points.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
-from falsifier.errors import EngineError, UnsupportedError
-from falsifier.network.engine import Engine
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from falsifier.network.load import Network
-    from falsifier.network.lowering import Lowered
-    from falsifier.network.program import Primitive
+from falsifier.network.program import Builder, Value
 
-_TRANSPARENT = ("Identity", "Reshape")
+EVEN = 1e-6  # how much of its magnitude a row may sum to, and how large its offset may be, to count as a difference
 
 
-def peel(lowered: Lowered) -> Lowered | None:
-    """The same program up to the input of its last softmax; None unless that runs over all outputs of one sample."""
-    program = lowered.program
-    makers = {name: primitive for primitive in program.primitives for name in primitive.outputs}
-    name = lowered.y.name
-    last: Primitive | None = makers.get(name)
-    while last is not None and last.op in _TRANSPARENT:
-        name = last.inputs[0]
-        last = makers.get(name)
-    if last is None or last.op not in ("Softmax", "LogSoftmax"):
+def logits_of(build: Builder, y: Value) -> Value | None:
+    """The logits `[b, m]` where all of the flat outputs y are one softmax, else None."""
+    name = y.name
+    while (primitive := build.producer(name)) is not None and primitive.op in ("Reshape", "Identity"):
+        name = primitive.inputs[0]
+    if primitive is None or primitive.op != "Softmax":
         return None
-    value = program.values[last.outputs[0]]
-    axis = last.attributes["axis"] % (len(value.stored) + 1)
-    if value.lead != 1 or axis == 0 or value.stored[axis - 1] != lowered.m or value.size != lowered.m:
+    z = build.program.values[primitive.inputs[0]]
+    axis = primitive.attributes["axis"] % (len(z.stored) + 1)
+    if axis < 1 or z.stored[axis - 1] != y.size or z.lead * int(np.prod(z.stored)) != y.size or z.dtype != y.dtype:
         return None
-    builder = lowered.builder.fork()
-    inner = program.values[last.inputs[0]]
-    return replace(lowered, builder=builder, y=builder.shaped(builder.view(inner, (lowered.m,)), (lowered.m,)))
+    return build.shaped(build.view(build.shaped(z, y.shape), (y.size,)), (y.size,))
 
 
-def without_softmax(engine: Engine, network: Network) -> Engine:
-    """A network's engine for the peeled program, or the same engine where there is nothing to peel."""
-    peeled = peel(network.lowered) if engine.name in ("onnxruntime", "torch") else None
-    if peeled is None:
-        return engine
-    try:
-        if engine.name == "onnxruntime":
-            from falsifier.network.onnxruntime_engine import OnnxruntimeEngine
-
-            return OnnxruntimeEngine(peeled)
-        if engine.name == "torch":
-            from falsifier.network.torch_engine import TorchEngine
-
-            return TorchEngine(peeled, engine.device)
-    except (EngineError, UnsupportedError):
-        pass
-    return engine
+def even_seeds(seed: NDArray[Any]) -> NDArray[np.bool_]:
+    """`[b, m]` -> `[b, 1]`: whether a lane's seed sums to zero, so that it may be put on the logits instead."""
+    return np.asarray(np.abs(seed.sum(axis=1)) <= EVEN * np.abs(seed).sum(axis=1))[:, None]

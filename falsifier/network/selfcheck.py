@@ -162,6 +162,8 @@ def _gradient_state(engine: Engine, x: Array) -> GradientState:
     if not engine.differentiable:
         return GradientState.ABSENT
     seed = np.random.default_rng(1).uniform(0.5, 1.5, (len(x), engine.m))
+    if engine.m > 1:  # every other lane compares two outputs, as most atoms do
+        seed[1::2] -= np.roll(seed[1::2], 1, axis=1)
     _, gradient = engine.vjp(engine.asarray(x), engine.asarray(seed))
     gradient = np.asarray(_host(gradient))
     if not np.isfinite(gradient).all():

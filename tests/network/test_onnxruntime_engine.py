@@ -105,6 +105,47 @@ def test_a_gradient_that_is_not_finite_is_zero_in_ascend_alone() -> None:
     np.testing.assert_array_equal(found.gradient, [[0]])
 
 
+SOFTMAX = """net (float[1,3] x) => (float[1,3] y) <float[3,3] w = {90.0,0.0,9.0,9.0,60.0,0.0,0.0,9.0,-60.0}> {
+    z = MatMul (x, w)
+    s = Softmax (z)
+    y = Identity (s)
+    }"""
+
+
+@pytest.mark.parametrize("reduction", Reduction)
+def test_differences_behind_a_saturated_softmax_are_judged_by_its_logits(reduction: Reduction) -> None:
+    """Atom 0 compares two outputs, atom 1 bounds one. In lane 0 the softmax is (1, 0, 0) to the last bit."""
+    engine = OnnxruntimeEngine(lower(read(SOFTMAX)))
+    x = np.array([[3.0, 1.0, 1.0], [0.01, 0.02, 0.03]], np.float32)
+    w = np.array([[90, 0, 9], [9, 60, 0], [0, 9, -60]], np.float32)
+    rows = np.array([[[-1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]], np.float32)
+    offset = np.array([[0.0, -0.5], [0.0, -0.5]], np.float32)
+    scale = np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
+    found = engine.ascend(x, ObjectiveForm(rows, offset, scale, reduction))
+    y, logits = engine.outputs(x), x @ w
+    np.testing.assert_allclose(found.slack, y @ rows[0].T + offset, atol=1e-6)
+    assert found.slack[0, 0] == -1
+    assert found.score[0] == pytest.approx(logits[0, 1] - logits[0, 0])
+    assert found.score[1] == pytest.approx(y[1, 2] - 0.5)
+    np.testing.assert_allclose(found.gradient[0], w @ np.array([-1, 1, 0]), rtol=1e-5)
+    one = y[1, 2] * (np.array([0, 0, 1]) - y[1])
+    np.testing.assert_allclose(found.gradient[1], w @ one, rtol=1e-4)
+    seed = np.stack([rows[0, 0], rows[0, 1]])
+    np.testing.assert_allclose(engine.vjp(x, seed)[1], found.gradient, rtol=1e-5)
+
+
+def test_only_one_softmax_over_all_outputs_is_peeled() -> None:
+    lowered = lower(read(SOFTMAX))
+    assert lowered.logits is not None
+    assert lowered.logits.shape == (3,)
+    for body in (
+        "net (float[2,3] x) => (float[2,3] y) { y = Softmax <axis = -1> (x) }",
+        "net (float[1,3] x) => (float[1,3] y) { s = Softmax (x) y = Add (s, s) }",
+        "net (float[1,3] x) => (float[1,3] y, float[1,3] z) { y = Softmax (x) z = Neg (x) }",
+    ):
+        assert lower(read(body)).logits is None
+
+
 def test_activations_by_the_models_names() -> None:
     engine = engine_of("attention")
     x = np.random.default_rng(0).normal(size=(3, engine.n))
