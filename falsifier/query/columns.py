@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +45,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Piece:
-    """A table to be. `single`: a conjunction, which may merge with its neighbours of the same kind."""
+    """A table to be. `single`: a conjunction, which may merge with others of its kind."""
 
     columns: Columns
     clauses: Index
@@ -118,43 +117,42 @@ def connective(
     return out
 
 
-def runs(stream: Stream, columns: Columns, first: int, last: int) -> Iterator[Piece]:
-    """Items `first:last`, asserted one after another, as few pieces: neighbouring conjunctions over inputs alone,
-    and those over more, merge.
+def pieces(stream: Stream, columns: Columns, first: int, last: int) -> list[Piece]:
+    """Items `first:last`, asserted one after another: the conjunctions over inputs alone in one piece, those that
+    mention more in another, every `or` in one of its own.
     """
-    if first == last:
-        return
     many = np.diff(stream.items[first : last + 1]) > 1
     starts = stream.clauses[stream.items[first : last + 1]]
-    beyond = np.logical_or.reduceat(columns.beyond[stream.order[starts[0] : starts[-1]]], starts[:-1] - starts[0])
-    change = many[1:] | many[:-1] | (beyond[1:] != beyond[:-1])
-    bounds = [first, *(np.flatnonzero(change) + 1 + first).tolist(), last]
-    for a, b in pairwise(bounds):
-        yield piece(stream, columns, a, b, conjoined=not many[a - first])
+    atoms = stream.order[starts[0] : starts[-1]]
+    beyond = np.logical_or.reduceat(columns.beyond[atoms], starts[:-1] - starts[0])
+    found: list[tuple[int, Piece]] = []  # each with the item it begins at
+    for chosen in (~many & ~beyond, ~many & beyond):
+        taken = columns.take(atoms[np.repeat(chosen, np.diff(starts))])
+        if len(taken.left):
+            found.append((first + int(np.argmax(chosen)), Piece(taken, np.array([0, len(taken.left)]), single=True)))
+    for item in (first + np.flatnonzero(many)).tolist():
+        found.append((item, piece(stream, columns, item, item + 1, conjoined=False)))
+    return [made for _, made in sorted(found, key=lambda pair: pair[0])]
 
 
-def merged(parts: Iterable[Piece | Formula], source: bytes) -> tuple[Formula, ...]:
-    """The assertions of a query: neighbouring conjunctions of the same kind become one table."""
-    out: list[Formula] = []
-    run: list[Piece] = []
-
-    def flush() -> None:
-        if len(run) == 1:
-            out.append(run[0].table(source))
-        elif run:
-            columns = Columns(
-                *(np.concatenate([getattr(p.columns, name) for p in run]) for name in Columns.__dataclass_fields__)
-            )
-            out.append(Piece(columns, np.array([0, len(columns.left)]), single=True).table(source))
-        run.clear()
-
+def assertions(parts: Iterable[Piece | Formula], source: bytes) -> tuple[Formula, ...]:
+    """The assertions of a query: all conjunctions over inputs alone as one table, those that mention more as another,
+    each where the first of its kind stood; the rest in order.
+    """
+    out: list[Formula | bool] = []
+    single: dict[bool, list[Piece]] = {}
     for part in parts:
         if isinstance(part, Piece) and part.single:
-            if run and run[-1].beyond != part.beyond:
-                flush()
-            run.append(part)
-            continue
-        flush()
-        out.append(part.table(source) if isinstance(part, Piece) else part)
-    flush()
-    return tuple(out)
+            if part.beyond not in single:
+                out.append(part.beyond)
+            single.setdefault(part.beyond, []).append(part)
+        else:
+            out.append(part.table(source) if isinstance(part, Piece) else part)
+    return tuple(_joined(single[part]).table(source) if isinstance(part, bool) else part for part in out)
+
+
+def _joined(parts: list[Piece]) -> Piece:
+    if len(parts) == 1:
+        return parts[0]
+    columns = Columns(*(np.concatenate([getattr(p.columns, f.name) for p in parts]) for f in fields(Columns)))
+    return Piece(columns, np.array([0, len(columns.left)]), single=True)

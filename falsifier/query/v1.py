@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.errors import InputError
-from falsifier.query.columns import FLIPPED, Columns, Piece, merged, runs
+from falsifier.query.columns import FLIPPED, Columns, Piece, assertions, pieces
 from falsifier.query.decimals import digits, numbers, words
 from falsifier.query.nodes import Forms
 from falsifier.query.source import PAD, Source
@@ -57,7 +57,7 @@ def read(text: bytes, origin: str) -> Query:
         (Variable("X", Kind.INPUT, "real", (inputs,)),),
         (Variable("Y", Kind.OUTPUT, "real", (counts["Y"],)),),
     )
-    return Query((1, 0), (network,), merged(parts, source.text), origin)
+    return Query((1, 0), (network,), assertions(parts, source.text), origin)
 
 
 def _stretch(source: Source, tokens: Tokens) -> _Stretch:
@@ -204,6 +204,6 @@ def _parts(source: Source, stretch: _Stretch, counts: dict[str, int]) -> Iterato
     parser = Forms(source, stretch.tokens, stretch.stream, c, slots, unknown)
     for level in levels(stretch.stream):
         if level.bounds:
-            yield from runs(stretch.stream, c, level.low, level.high)
+            yield from pieces(stretch.stream, c, level.low, level.high)
         elif (formula := parser.formula(level)) is not None:
             yield formula

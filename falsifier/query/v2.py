@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from falsifier.errors import InputError
 from falsifier.query import parser2
-from falsifier.query.columns import FLIPPED, Columns, Piece, merged, runs
+from falsifier.query.columns import FLIPPED, Columns, Piece, assertions, pieces
 from falsifier.query.decimals import digits, numbers, words
 from falsifier.query.source import PAD, Source
 from falsifier.query.structure import Index, bind, levels, reduced, simple
@@ -76,7 +76,7 @@ def read(text: bytes, origin: str) -> Query:
         _stretch(reader, tokens)
     _reference(reader, header, origin)
     parts = [part for part in reader.parts if part is not None]
-    return Query((2, minor), networks, merged(parts, source.text), origin)
+    return Query((2, minor), networks, assertions(parts, source.text), origin)
 
 
 def _header(source: Source, end: int) -> tuple[str, int]:
@@ -99,7 +99,7 @@ def _stretch(reader: _Reader, tokens: Tokens) -> None:
     depth: NDArray[np.int64] | None = None
     for level in levels(stream):
         if level.bounds:
-            reader.parts.extend(runs(stream, columns, level.low, level.high))
+            reader.parts.extend(pieces(stream, columns, level.low, level.high))
             continue
         if depth is None:
             depth = np.cumsum(

@@ -91,9 +91,13 @@ def test_bounds_given_twice_are_both_kept(order: tuple[str, str]) -> None:
     assert not holds(query, [np.array([1.5, 0.0]), np.zeros(2)], Arithmetic.EXACT)
 
 
-def test_neighbouring_bounds_merge_and_inputs_stay_apart_from_outputs() -> None:
-    query = _read("(assert (<= X_0 1))(assert (and (>= X_0 0) (<= X_1 1)))(assert (<= Y_0 1))(assert (<= Y_1 X_0))")
-    assert [_table(a).left.tolist() for a in query.assertions] == [[0, 0, 1], [2, 3]]
+def test_plain_bounds_merge_and_inputs_stay_apart_from_outputs() -> None:
+    query = _read(
+        "(assert (<= X_0 1))(assert (<= Y_0 1))(assert (or (<= X_1 0) (>= X_1 1)))(assert (and (>= X_0 0) (<= X_1 1)))"
+        "(assert (<= Y_1 X_0))"
+    )
+    assert [_table(a).left.tolist() for a in query.assertions] == [[0, 0, 1], [2, 3], [1, 1]]
+    assert [_table(a).clauses.tolist() for a in query.assertions] == [[0, 3], [0, 2], [0, 1, 2]]
     assert _table(query.assertions[1]).right.tolist() == [-1, 0]
 
 
