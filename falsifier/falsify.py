@@ -21,7 +21,6 @@ from falsifier.arrays import Rng
 from falsifier.budget import Budget
 from falsifier.errors import EngineError, InputError, UnsupportedError
 from falsifier.network import Network
-from falsifier.network.peeling import without_softmax
 from falsifier.network.single import SingleSampleEngine
 from falsifier.problem import Problem
 from falsifier.query.tree import Query
@@ -29,7 +28,6 @@ from falsifier.result import Result
 from falsifier.search import search
 from falsifier.search.portfolio import stages_of
 from falsifier.spec import Domain, Rounding, Targets, compile_query
-from falsifier.spec.ordinal import compares_outputs
 from falsifier.verdict import StopReason, Verdict
 from falsifier.witness.binding import assign
 from falsifier.witness.confirm import Door
@@ -158,8 +156,6 @@ class Problems:
         if self._inner:
             return self._inner._engine
         engine = self._network.engine(self._device, self._hull())
-        if compares_outputs(self.spec):
-            engine = without_softmax(engine, self._network)
         self.engine_name = engine.name
         return engine
 
