@@ -85,10 +85,8 @@ FILES: dict[str, tuple[str, str]] = {
     ),
     "slicing": ("Concat Slice Split Gather", "Concat Slice Split Gather"),
     "padding": ("Pad CenterCropPad DepthToSpace SpaceToDepth Trilu", "Pad"),
-    "pooling": (
-        "MaxPool AveragePool LpPool GlobalMaxPool GlobalAveragePool GlobalLpPool MaxUnpool",
-        "MaxPool",
-    ),
+    "max_pooling": ("MaxPool", "MaxPool"),
+    "pooling": ("AveragePool LpPool GlobalMaxPool GlobalAveragePool GlobalLpPool MaxUnpool", ""),
     "indexing": (
         "GatherElements GatherND Scatter ScatterElements ScatterND Compress OneHot EyeLike ReverseSequence",
         "",

@@ -16,7 +16,7 @@ Tensor = Value | NDArray[Any]
 
 
 def compose(build: Builder, op: str, *operands: Operand, **attributes: Any) -> Tensor:
-    """The first result of the ONNX operator `op` (opset 21), by its own rule, or by numpy where all operands are constant.
+    """The first result of the ONNX operator `op` (opset 21), by its rule, or by numpy where all operands are constant.
 
     Raises UnsupportedError where no rule is there.
     """
@@ -53,7 +53,7 @@ def as_value(build: Builder, operand: Tensor) -> Value:
 
 
 def _sigmoid(x: NDArray[Any]) -> NDArray[Any]:
-    return (1 / (1 + np.exp(-x))).astype(x.dtype)
+    return np.asarray(1 / (1 + np.exp(-x)), dtype=x.dtype)
 
 
 _ON_CONSTANTS: dict[str, Callable[..., NDArray[Any]]] = {
@@ -73,9 +73,9 @@ _ON_CONSTANTS: dict[str, Callable[..., NDArray[Any]]] = {
 }
 
 
-def _numpy_type(to: Any) -> np.dtype[Any]:
-    if isinstance(to, int):
-        import onnx
+def _numpy_type(to: Any) -> Any:
+    if not isinstance(to, int):
+        return np.dtype(to)
+    import onnx
 
-        return onnx.helper.tensor_dtype_to_np_dtype(to)
-    return np.dtype(to)
+    return onnx.helper.tensor_dtype_to_np_dtype(to)

@@ -86,9 +86,7 @@ def lower_scatter_nd(build: Builder, node: Node, operands: Sequence[Operand]) ->
     return [_scattered(build, data, rows, updates, data.shape[indices.shape[-1] :], reduction)]
 
 
-def _scattered(
-    build: Builder, data: Tensor, rows: Tensor, updates: Tensor, tail: Shape, reduction: str
-) -> Operand:
+def _scattered(build: Builder, data: Tensor, rows: Tensor, updates: Tensor, tail: Shape, reduction: str) -> Operand:
     """Updates written to rows of `tail` entries, in the shape of the data."""
     rest = math.prod(tail)
     count, many = math.prod(data.shape) // rest, math.prod(rows.shape)
@@ -143,7 +141,7 @@ def _known(indices: NDArray[Any], counts: NDArray[Any]) -> NDArray[Any]:
     wide = indices.astype(np.int64)
     if (wide < -counts).any() or (wide >= counts).any():
         raise UnsupportedError("an index is out of range")
-    return wide % counts
+    return np.asarray(wide % counts)
 
 
 def _element_rows(build: Builder, indices: Tensor, shape: Shape, axis: int) -> Tensor:
@@ -156,7 +154,7 @@ def _element_rows(build: Builder, indices: Tensor, shape: Shape, axis: int) -> T
 
 
 def _nd_rows(build: Builder, indices: Tensor, shape: Shape, batch: int) -> Tensor:
-    """Row numbers of what the last axis of `indices` addresses in a tensor of `shape`, of which it shares `batch` axes."""
+    """Row numbers of what the last axis of `indices` addresses in a tensor of `shape`; `batch` axes are shared."""
     depth = indices.shape[-1]
     counts = shape[batch : batch + depth]
     strides = np.array(_strides(counts))
@@ -228,7 +226,8 @@ def lower_eye_like(build: Builder, node: Node, operands: Sequence[Operand]) -> S
         import onnx
 
         dtype = onnx.helper.tensor_dtype_to_np_dtype(node.attributes["dtype"])
-    return [np.eye(*x.shape, k=node.attributes.get("k", 0), dtype=dtype)]
+    rows, columns = x.shape
+    return [np.eye(rows, columns, k=node.attributes.get("k", 0), dtype=dtype)]
 
 
 def lower_reverse_sequence(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:

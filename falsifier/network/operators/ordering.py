@@ -20,9 +20,7 @@ def lower_arg(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequen
     axis = node.attributes.get("axis", 0) % len(x.shape)
     last = int(node.attributes.get("select_last_index", 0))
     kept = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
-    y = build.emit(
-        node.op, [build.sample(x)], kept, np.int64, axis=axis + 1, keepdims=1, select_last_index=last
-    )
+    y = build.emit(node.op, [build.sample(x)], kept, np.int64, axis=axis + 1, keepdims=1, select_last_index=last)
     return [y if node.attributes.get("keepdims", 1) else build.shaped(y, (*x.shape[:axis], *x.shape[axis + 1 :]))]
 
 

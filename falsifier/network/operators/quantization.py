@@ -1,7 +1,8 @@
-"""Linear quantisation: QuantizeLinear and DequantizeLinear are primitives, integer arithmetic is done on whole-valued floats.
+"""Linear quantisation: QuantizeLinear and DequantizeLinear are primitives, integer arithmetic is done on whole floats.
 
-A sum of products of 8-bit integers is exact in float32 up to 2^24 and in float64 always, so that QLinearMatMul and its kin
-round as onnxruntime's integer kernels do, and have gradients: quantising passes them inside the range that it can represent.
+A sum of products of 8-bit integers is exact in float32 up to 2^24 and in float64 always, so that QLinearMatMul and its
+kin round as onnxruntime's integer kernels do, and have gradients: quantising passes them inside the range that it can
+represent.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def lower_dequantize(build: Builder, node: Node, operands: Sequence[Operand]) ->
 
 
 def _quantized_type(node: Node, zero: Operand) -> np.dtype[Any]:
-    """The type to quantise to: the zero point's, else the attribute's, else uint8. Raises UnsupportedError for packed ones."""
+    """What to quantise to: the zero point's type, else the attribute's, else uint8. Packed types are not supported."""
     dtype = np.dtype(np.uint8) if zero is None else zero.dtype
     if zero is None and node.attributes.get("output_dtype"):
         import onnx
@@ -110,9 +111,9 @@ def lower_dynamic_quantize(build: Builder, node: Node, operands: Sequence[Operan
     assert isinstance(x, Value)
     axes = np.arange(len(x.shape))
     lowest, highest = (compose(build, op, x, axes, keepdims=0) for op in ("ReduceMin", "ReduceMax"))
-    lowest, highest = combine(build, "Min", lowest, np.float32(0)[()]), combine(build, "Max", highest, np.float32(0)[()])
     assert isinstance(lowest, Value)
     assert isinstance(highest, Value)
+    lowest, highest = elementwise(build, "Min", lowest, 0.0), elementwise(build, "Max", highest, 0.0)
     span = elementwise(build, "Sub", highest, lowest)
     scale = where(build, compare(build, "Equal", span, 0.0), 1.0, elementwise(build, "Div", span, 255.0), x.dtype)
     centre = elementwise(build, "Div", elementwise(build, "Neg", lowest), scale)
@@ -205,7 +206,8 @@ def _range(build: Builder, primitive: Primitive, rank: int) -> tuple[NDArray[Any
     limits = np.iinfo(zero.dtype)
     low, high = ((bound - zero.astype(np.int64)) * scale for bound in (limits.min, limits.max))
     shape = (-1, *[1] * (rank - primitive.attributes["axis"] - 1)) if scale.ndim else ()
-    return tuple(a.astype(scale.dtype).reshape(shape) for a in (scale, low, high))
+    scale, low, high = (np.asarray(a, dtype=scale.dtype).reshape(shape) for a in (scale, low, high))
+    return scale, low, high
 
 
 def quantize_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:

@@ -27,7 +27,7 @@ Activation = Callable[[Builder, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class _Weights:
-    """Of one direction: `w` `[gates * H, I]`, `r` `[gates * H, H]`, biases `[gates * H]`, peepholes `[3 * H]` or None."""
+    """Of one direction: `w` `[gates * H, I]`, `r` `[gates * H, H]`, biases `[gates * H]`, peepholes `[3 * H]`."""
 
     w: Array
     r: Array
@@ -111,10 +111,8 @@ def _lstm_step(cell: _Cell, x: Tensor, state: list[Tensor]) -> list[Tensor]:
     if peep is not None:
         i, f = cell.add(i, cell.mul(memory, peep[0])), cell.add(f, cell.mul(memory, peep[2]))
     entering = cell.activate(0, i)
-    if cell.flag:
-        kept = combine(cell.build, "Sub", np.ones((), x.dtype), entering)
-    else:
-        kept = cell.activate(0, f)
+    one = np.ones((), x.dtype)
+    kept = combine(cell.build, "Sub", one, entering) if cell.flag else cell.activate(0, f)
     memory = cell.add(cell.mul(kept, memory), cell.mul(entering, cell.activate(1, c)))
     if peep is not None:
         o = cell.add(o, cell.mul(memory, peep[1]))
@@ -255,7 +253,7 @@ _DEFAULTS: dict[str, tuple[float | None, float | None]] = {
 
 def _activations(node: Node, names: Sequence[str]) -> Iterator[Activation]:
     """The activations by name; each that has an alpha or a beta takes the next of the node's list."""
-    alphas, betas = iter(node.attributes.get("activation_alpha") or []), iter(node.attributes.get("activation_beta") or [])
+    alphas, betas = (iter(node.attributes.get(f"activation_{name}") or []) for name in ("alpha", "beta"))
     known = {n.lower(): n for n in [*_DEFAULTS, "Relu", "Sigmoid", "Softplus", "Softsign", "Tanh"]}
     for name in names:
         if name.lower() not in known:
@@ -274,7 +272,8 @@ def _activation(name: str, alpha: float | None, beta: float | None) -> Activatio
         if name == "Affine":
             return elementwise(build, "Add", elementwise(build, "Mul", x, alpha or 0.0), beta or 0.0)
         if name == "ScaledTanh":
-            return elementwise(build, "Mul", elementwise(build, "Tanh", elementwise(build, "Mul", x, beta or 0.0)), alpha or 0.0)
+            inner = elementwise(build, "Tanh", elementwise(build, "Mul", x, beta or 0.0))
+            return elementwise(build, "Mul", inner, alpha or 0.0)
         parameters = {k: v for k, v in (("alpha", alpha), ("beta", beta)) if v is not None}
         return compose(build, name, x, **parameters)
 

@@ -1,7 +1,7 @@
 """Resize and Upsample. Resizing is linear and works axis by axis: its adjoint multiplies by the matrix of each axis.
 
-The matrices are read off onnxruntime itself, by resizing the unit vectors of one axis, so that forward, adjoint and torch agree
-in every coordinate and rounding mode.
+The matrices are read off onnxruntime itself, by resizing the unit vectors of one axis, so that forward, adjoint and
+torch agree in every coordinate and rounding mode.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MODES = (
 
 @dataclass(frozen=True)
 class _Axis:
-    """One resized axis: how long it was and becomes, the scale or the size that the node asks for, the region of interest."""
+    """One resized axis: its length before and after, the scale or size that is asked for, the region of interest."""
 
     at: int
     before: int
@@ -95,7 +95,7 @@ def _with_policy(node: Node, sizes: list[int], lengths: list[int]) -> list[int]:
         return sizes
     choose = min if _policy(node) == "not_larger" else max
     scale = choose(np.float32(s) / np.float32(d) for s, d in zip(sizes, lengths, strict=True))
-    return [int(math.floor(scale * np.float32(d) + np.float32(0.5))) for d in lengths]
+    return [math.floor(scale * np.float32(d) + np.float32(0.5)) for d in lengths]
 
 
 def _policy(node: Node) -> str:
@@ -177,7 +177,7 @@ def _matrix(
     roi: tuple[float, ...] | None,
     which: int,
 ) -> NDArray[np.float32]:
-    """What onnxruntime makes of the unit vectors of axis `which` of an array of `lengths`, constant along the others."""
+    """What onnxruntime makes of the unit vectors of axis `which` of an array of `lengths`, constant along others."""
     import onnxruntime
     from onnx import TensorProto, helper, numpy_helper
 

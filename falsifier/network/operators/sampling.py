@@ -76,9 +76,7 @@ def lower_col2im(build: Builder, node: Node, operands: Sequence[Operand]) -> Seq
     strides = node.attributes.get("strides") or [1] * rank
     dilations = node.attributes.get("dilations") or [1] * rank
     pads = node.attributes.get("pads") or [0] * (2 * rank)
-    rooms = [
-        n + pads[i] + pads[i + rank] - dilations[i] * (block[i] - 1) - 1 for i, n in enumerate(image)
-    ]
+    rooms = [n + pads[i] + pads[i + rank] - dilations[i] * (block[i] - 1) - 1 for i, n in enumerate(image)]
     grid = [room // s + 1 for room, s in zip(rooms, strides, strict=True)]
     entries = math.prod(block)
     channels = x.shape[1] // entries

@@ -1,8 +1,8 @@
 """Scattering into rows: what Scatter, ScatterElements, ScatterND, MaxUnpool, Col2Im and several adjoints come down to.
 
-Each lane holds D rows of `rest` entries, `[b, D]` (rest 1) or `[b, D, rest]`; K updates go to given rows. Where the rows are
-constants nothing is scattered: the result is put together from slices and gathers, which are faster and have simple adjoints.
-Otherwise the primitive ScatterElements does it lane by lane (onnxruntime's ScatterND has no batch axis).
+Each lane holds D rows of `rest` entries, `[b, D]` (rest 1) or `[b, D, rest]`; K updates go to given rows. Where rows
+are constants nothing is scattered: the result is put together from slices and gathers, which are faster and have simple
+adjoints. Otherwise the primitive ScatterElements does it lane by lane (onnxruntime's ScatterND has no batch axis).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def scatter_rows(
 
 
 def select_rows(build: Builder, parts: Sequence[Tensor], rows: NDArray[Any], rest: int = 1) -> Value:
-    """The rows (constant, counted over the `parts` one after the other) of stacked parts, as slices where they are few runs."""
+    """Constant rows, counted over the `parts` one after the other: as slices where they are few runs."""
     values = [p for p in parts if isinstance(p, Value)]
     lead, dtype = values[0].lead, values[0].dtype
     tail: Shape = () if rest == 1 else (rest,)
@@ -188,7 +188,7 @@ def scatter_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) 
         wins = masked(gather(g), [numbers, gather(kept)], at.stored)
         nothing = _with_lanes(build, np.zeros(at.stored, g.dtype), y.lead)
         return [scatter(g, nothing, "none"), None, wins]
-    # mul: the product of everything else at an entry's place, by the product and the number of what is and is not zero there
+    # mul: everything else at an entry's place, by the product of what is not zero there and the number of zeros
     ones, zeros = (_with_lanes(build, np.full(y.stored, v, g.dtype), y.lead) for v in (1, 0))
     (new_filled, new_zero), (old_filled, old_zero) = (_zeros_apart(build, v) for v in (updates, data))
     products = scatter(ones, new_filled, "mul")

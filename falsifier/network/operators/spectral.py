@@ -21,7 +21,8 @@ def lower_dft(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequen
         raise UnsupportedError("the length or axis of the transform depends on the input")
     rank = len(x.shape)
     named = given(operands, 2)
-    axis = integers(named, "the axis")[0] if named is not None else node.attributes.get("axis", 1 if node.version < 20 else -2)
+    usual_axis = 1 if node.version < 20 else -2
+    axis = node.attributes.get("axis", usual_axis) if named is None else integers(named, "the axis")[0]
     axis %= rank
     length = given(operands, 1)
     inverse, onesided = bool(node.attributes.get("inverse", 0)), bool(node.attributes.get("onesided", 0))
@@ -59,8 +60,8 @@ def _matrix(
     rows = np.stack([real, imaginary][:parts], axis=1)
     if inverse and onesided:
         twice = np.array([1 if k == 0 or 2 * k == count else 2 for k in range(given_count)])
-        return (rows[..., 0] * twice[:, None, None]).reshape(given_count * parts, bins).astype(dtype)
-    return rows.reshape(given_count * parts, bins * 2).astype(dtype)
+        return np.asarray((rows[..., 0] * twice[:, None, None]).reshape(given_count * parts, bins), dtype=dtype)
+    return np.asarray(rows.reshape(given_count * parts, bins * 2), dtype=dtype)
 
 
 def lower_stft(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:

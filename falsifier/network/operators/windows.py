@@ -1,4 +1,4 @@
-"""Sliding windows of pooling operators: kernel, strides, pads and dilations of a node, resolved for one spatial shape."""
+"""Sliding windows of pooling operators: kernel, strides, pads and dilations, resolved for one spatial shape."""
 
 from __future__ import annotations
 
@@ -42,6 +42,18 @@ class Windows:
         )
         return cls(kernel, strides, pads, dilations, ceil_mode, spatial, output)
 
+    def along(self, axis: int, spatial: Shape) -> Windows:
+        """Windows of the same extent along one axis and of one entry along the others, over `spatial`."""
+        rank = len(self.kernel)
+        attributes = {
+            "kernel_shape": [k if i == axis else 1 for i, k in enumerate(self.kernel)],
+            "strides": [s if i == axis else 1 for i, s in enumerate(self.strides)],
+            "pads": [p if i % rank == axis else 0 for i, p in enumerate(self.pads)],
+            "dilations": [d if i == axis else 1 for i, d in enumerate(self.dilations)],
+            "ceil_mode": self.ceil_mode,
+        }
+        return Windows.of(attributes, spatial)
+
     def attributes(self) -> dict[str, Any]:
         """As ONNX attributes, pads spelled out."""
         return {
@@ -54,7 +66,7 @@ class Windows:
 
     @property
     def end_pads(self) -> Shape:
-        """What must be added at the end of each axis so that plain counting finds exactly `output` windows; negative: cropped."""
+        """What must be added at the end of each axis for exactly `output` windows; negative where no window reaches."""
         rank = len(self.kernel)
         return tuple(
             (o - 1) * s + (k - 1) * d + 1 - n - p
@@ -70,7 +82,7 @@ class Windows:
 
     @property
     def tiles(self) -> bool:
-        """Whether the windows lie side by side, without gaps, overlap or padding (a rest at the end may belong to none)."""
+        """Whether windows lie side by side, without gaps, overlap or padding (a rest at the end may belong to none)."""
         return self.kernel == self.strides and not any(self.pads) and max(self.dilations) == 1 and not self.ceil_mode
 
 
