@@ -1,7 +1,7 @@
 """The softmax that ends a network, seen from its logits.
 
 A trained classifier's softmax saturates: its slope is 0 in float32 almost everywhere. Where an atom compares two
-outputs, y_i - y_j >= 0, the logits decide just as well: softmax keeps their order, so z_i - z_j >= 0 at the same points.
+outputs, y_i - y_j >= 0, the logits decide just as well: softmax keeps their order, z_i - z_j >= 0 at the same points.
 """
 
 from __future__ import annotations
