@@ -1,11 +1,12 @@
-"""How strong the search is: instances of a list searched in this process, found or not, by which stage, with how much work.
+"""How strong the search is: instances of a list searched in this process, found or not, by which stage, with how much
+work.
 
     python benchmarks/search_strength.py INSTANCES.csv [--family F] [--match TEXT] [--timeout 5] [--seeds 0 1 2]
 
 The list has the columns family, network, property and expected; paths are relative to it. Rows of several networks are
 left out. Prints one line per run on standard error and JSON on standard output: per family, solved and tried runs, the
-median seconds and evaluations of the solved ones, and the stages that solved them; then every run. Seconds are wall time
-from the call to the answer, imports of earlier runs included: for cold starts there is the arena.
+median seconds and evaluations of the solved ones, and the stages that solved them; then every run. Seconds are wall
+time from the call to the answer, imports of earlier runs included: for cold starts there is the arena.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Ascent: a short local climb of many lanes at once along the gradient of their violated atoms.
 
-In the unit cube of its box a lane steps by `length * gradient`. Polyak lanes aim at the level where the score reaches zero:
-length = (1 + over) * |score| / |gradient|^2, which in a linear piece lands just beyond the bound; a cap on the longest
-coordinate, shrinking step by step, keeps them inside what the gradient knows about. Decaying lanes step a fixed distance
-that shrinks geometrically. Half of the lanes follow the least atom alone, the others the sum of what all violated atoms
-lack, plain or weighted by how much each lacks.
+In the unit cube of its box a lane steps by `length * gradient`. Polyak lanes aim at the level where the score reaches
+zero: length = (1 + over) * |score| / |gradient|^2, which in a linear piece lands just beyond the bound; a cap on the
+longest coordinate, shrinking step by step, keeps them inside what the gradient knows about. Decaying lanes step a
+fixed distance that shrinks geometrically. Half of the lanes follow the least atom alone, the others the sum of what
+all violated atoms lack, plain or weighted by how much each lacks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Climb:
 
 
 def climb(run: Run, problem: Problem, target: NDArray[np.int64], x: Array, steps: int, rng: Rng) -> Climb:
-    """Up to `steps` steps from `x` `[b, f]`; fewer where the turn or the search ends. Candidates go to the door at once."""
+    """Up to `steps` steps from `x` `[b, f]`; fewer where the turn or the search ends. Hits go to the door at once.
+    """
     xp = namespace(x)
     lanes, f = x.shape
     aim = as_like(target, problem.like)

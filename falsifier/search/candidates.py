@@ -1,8 +1,8 @@
 """Candidates: which points go to the door, and what is asked of the next one when the door rejects.
 
 An engine and the reference differ by rounding, so a margin of 0 or a little more may be refused. A refused point is
-never offered again; points with clearly more margin are offered at once, others while an allowance lasts that grows with
-the work done, so that a search whose candidates all fail spends its time searching.
+never offered again; points with clearly more margin are offered at once, others while an allowance lasts that grows
+with the work done, so that a search whose candidates all fail spends its time searching.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Candidates:
         """
         lanes = np.flatnonzero(margin >= 0)
         lanes = lanes[np.argsort(-margin[lanes], kind="stable")][:_PER_OFFER]
-        for lane in lanes:
+        for lane in lanes.tolist():
             aim = int(target[lane])
             clear = (
                 margin[lane] > 1.5 * self.refused[aim] if self.refused[aim] > 0 else margin[lane] > self.refused[aim]
@@ -48,7 +48,7 @@ class Candidates:
                 continue
             if self._budget.exhausted():
                 return None
-            point = embed(lane[None])[0]
+            point = embed(np.array([lane]))[0]
             mark = hash(point.tobytes())
             if mark in self._seen:
                 continue

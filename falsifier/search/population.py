@@ -1,4 +1,4 @@
-"""Population: lanes that persist over rounds, several per target, and how they are dealt, mated, accepted and replaced."""
+"""Population: lanes that persist over rounds, and how they are dealt to targets, mated, accepted and replaced."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Population:
     x: Array
 
     def dealt(self, target: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """For a new sorted list of targets `[c]`: the lane of this population that each takes over, and whether there is one.
+        """For a sorted list of targets `[c]`: which lane of this population each takes over, and whether there is one.
 
         The best lanes of a target are taken first.
         """

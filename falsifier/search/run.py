@@ -96,7 +96,7 @@ class Run:
         return left if self.pace.nominal else min(left, self.budget.remaining())
 
     def evaluate(self, problem: Problem, points: Array, target: Array) -> NDArray[np.float64]:
-        """Margins `[b]`, on the host, of points `[b, f]` against their targets `[b]`; serves the ledger and the door."""
+        """Margins `[b]`, on the host, of points `[b, f]` against their targets `[b]`. Serves ledger and door."""
         with self.timed(work_of(self, problem), points.shape[0]):
             margin = host_margin(problem.evaluate(points, target).margin)
         self.offer(problem, points, target, margin)

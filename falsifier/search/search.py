@@ -43,11 +43,8 @@ def search(
         live = []
         fitted = _fitted(run, todo)
         for stage in todo:
-            # Asked only now: the question may build the batched engine, which an easy instance never needs.
-            if run.over() or not stage.applies(run):
-                continue
-            live.append(stage)
-            _turn(run, stage, fitted * stage.slice * stage.growth**run.passes)
+            if not run.over() and _turn(run, stage, fitted * stage.slice * stage.growth**run.passes):
+                live.append(stage)
         if not run.over() and budget.evaluations == before:
             return _result(run, StopReason.EXHAUSTED)
         todo = live
@@ -65,16 +62,19 @@ def _fitted(run: Run, stages: list[Stage]) -> float:
     return min(1.0, max(_LONGEST * run.budget.remaining(), 0.05) / planned)
 
 
-def _turn(run: Run, stage: Stage, seconds: float) -> None:
-    """One turn of a stage, recorded."""
+def _turn(run: Run, stage: Stage, seconds: float) -> bool:
+    """One turn of a stage, recorded; False where it has nothing to do any more."""
     run.stage = stage.name
     record, started, evaluations = run.record, run.budget.clock(), run.budget.evaluations
-    now = run.pace.now()
-    run.until = now + seconds
-    stage.turn(run)
-    record.calls += 1
+    # Asked only now: the question may build the batched engine, which an easy instance never needs.
+    applies = stage.applies(run)
+    if applies and not run.over():
+        run.until = run.pace.now() + seconds
+        stage.turn(run)
+        record.calls += 1
     record.evaluations += run.budget.evaluations - evaluations
     record.seconds += run.budget.clock() - started
+    return applies
 
 
 def _only_point(run: Run) -> SearchResult:

@@ -10,8 +10,8 @@ from falsifier.search.run import Run
 class Stage(Protocol):
     """A step of a portfolio.
 
-    name: as shown in results. slice: seconds of the pace's clock that its first turn may take; growth: factor from turn to
-    turn. What pays with time grows faster than what is soon exhausted, so it gets most of a long search.
+    name: as shown in results. slice: seconds of the pace's clock that its first turn may take; growth: factor from
+    turn to turn. What pays with time grows faster than what is soon exhausted, so it gets most of a long search.
     """
 
     name: str

@@ -1,7 +1,8 @@
 """Descent by finite differences: one probe per free dimension and lane in one batch, a few candidate moves in a second.
 
 A lane takes the best move if it raises the margin of its target, else its step halves. Needs no gradient, sees every
-atom at the scale of the step (no zig-zag between atoms, no dead region narrower than it), and costs f evaluations a step.
+atom at the scale of the step (no zig-zag between atoms, no dead region narrower than it), and costs f evaluations a
+step.
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ class _Group:
         return evaluation
 
     def _moves(self, slack: Array, base: Array, delta: Array, h: Array, lower: Array, upper: Array) -> Array:
-        """Candidate moves `[b, c, f]` from the slacks of probes `[b, f, k]` and lanes `[b, k]`, displacements `[b, f]`."""
+        """Candidate moves `[b, c, f]` from the slacks of probes `[b, f, k]` and lanes `[b, k]`, displacements `[b, f]`.
+        """
         xp = namespace(slack)
         usable = xp.isfinite(slack) & xp.isfinite(base)[:, None, :]
         slack = xp.where(usable, slack, xp.zeros_like(slack))

@@ -1,4 +1,5 @@
-"""Enumeration: every lattice point of a box whose few free inputs look integer-valued, then the points half a step on."""
+"""Enumeration: every lattice point of a box whose few free inputs look integer-valued, then the points half a step on.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ class Enumeration:
     name = "enumeration"
     growth = 2.0
 
-    def __init__(self, seconds: float = 0.5) -> None:
+    def __init__(self, seconds: float = 2.0) -> None:
         self.slice = seconds
         self._left: list[int] | None = None  # targets still to enumerate
         self._points = np.zeros((0, 0))  # of the target at work, those not yet evaluated

@@ -52,7 +52,7 @@ class Flips:
             each = max(1, min(size, _CHILDREN) // _PARENTS)
             if not run.going(each * _PARENTS):
                 return
-            self._generation(run, each)
+            self._generation(run, self._parents, each)
 
     def _replace_stale(self, run: Run) -> None:
         """Old parents make room: every other one for the best point of a target, the others for fresh points."""
@@ -72,19 +72,19 @@ class Flips:
         self._margin = np.where(old, -np.inf, self._margin)
         self._age = np.where(old, 0, self._age)
 
-    def _generation(self, run: Run, each: int) -> None:
+    def _generation(self, run: Run, parents: Array, each: int) -> None:
         problem = run.batched
         rows = np.repeat(np.arange(_PARENTS), each)
         target = self._target[rows]
         lower, upper = problem.box(as_like(target, problem.like))
-        children = self._mutate(run, self._parents[as_like(rows, problem.like)], lower, upper)
+        children = self._mutate(run, parents[as_like(rows, problem.like)], lower, upper)
         margin = run.evaluate(problem, children, as_like(target, problem.like)).reshape(_PARENTS, each)
         best = np.argmax(margin, axis=1)
         value = margin[np.arange(_PARENTS), best]
         accept = value >= self._margin
         chosen = children[as_like(np.arange(_PARENTS) * each + best, problem.like)]
         xp = namespace(chosen)
-        self._parents = xp.where(as_like(accept, problem.like)[:, None], chosen, self._parents)
+        self._parents = xp.where(as_like(accept, problem.like)[:, None], chosen, parents)
         self._age = np.where(value > self._margin, 0, self._age + 1)
         self._margin = np.maximum(self._margin, value)
 

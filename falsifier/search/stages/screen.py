@@ -27,13 +27,18 @@ class Screen:
         return problem.t >= self._targets and not problem.shared_box
 
     def turn(self, run: Run) -> None:
-        """Go on where the last turn ended."""
+        """Go on where the last turn ended: the first turn makes the passes with fixed points, later ones a pass each.
+        """
         problem = run.batched
+        passes = 1 if self._pass >= 3 else 3
         while run.going():
             open_targets = np.flatnonzero(run.ledger.open)
             if self._next >= open_targets.size:
                 self._pass += 1
                 self._next = 0
+                passes -= 1
+                if passes <= 0:
+                    return
             most = max(1, (1 << 22) // problem.f)
             size = min(run.pace.fits(work_of(run, problem), max(run.left(), 0.0), 64), most)
             aims = open_targets[self._next : self._next + size]
