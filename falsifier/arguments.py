@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -47,6 +48,8 @@ def demand_device(device: str) -> None:
     """Raise InputError for a device that cannot be had, before an easy instance is answered without it."""
     if device in ("auto", "cpu"):
         return
+    if not re.fullmatch(r"cuda(:[0-9]+)?", device):
+        raise InputError(f"unknown device {device!r}: use auto, cpu, cuda or cuda:i")
     try:
         from falsifier.network.torch_device import resolve_device
     except ImportError as error:

@@ -8,14 +8,19 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import models
 import numpy as np
 import pytest
 from bad_input import BAD, spoil
-from command import ENVIRONMENT, falsifier
+from command import ENVIRONMENT
+from command import falsifier as command
 
+from falsifier import Result, falsify
+from falsifier.cli import main
 from falsifier.query import read
 from falsifier.witness.tensors import read_tensors
 from falsifier.witness.text import read_witness
@@ -45,7 +50,7 @@ def folder_v2(tmp_path: Path) -> Path:
 
 
 def test_sat_in_1_0(folder: Path) -> None:
-    done = falsifier("verify", "prop.vnnlib", "--network", "net.onnx", cwd=folder)
+    done = command("verify", "prop.vnnlib", "--network", "net.onnx", cwd=folder)
     assert done.returncode == 0
     first, rest = done.stdout.split("\n", 1)
     assert first == "sat"
@@ -57,12 +62,12 @@ def test_sat_in_1_0(folder: Path) -> None:
 
 @pytest.mark.parametrize("network", ["N=net.onnx", "net.onnx", "X=net.onnx"])
 def test_a_1_0_query_takes_any_name(folder: Path, network: str) -> None:
-    assert falsifier("verify", "prop.vnnlib", "--network", network, cwd=folder).stdout.startswith("sat\n")
+    assert command("verify", "prop.vnnlib", "--network", network, cwd=folder).stdout.startswith("sat\n")
 
 
 @pytest.mark.parametrize("network", ["N=net.onnx", "net.onnx"])
 def test_sat_in_2_0(folder_v2: Path, network: str) -> None:
-    done = falsifier("verify", "prop.vnnlib", "--network", network, "--timeout", "20.0", cwd=folder_v2)
+    done = command("verify", "prop.vnnlib", "--network", network, "--timeout", "20.0", cwd=folder_v2)
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     assert [lines[i] for i in (0, 1, 3, 5)] == ["sat", "X float32 [1,1]", "A float32 [1]", "B real []"]
@@ -74,7 +79,7 @@ def test_sat_in_2_0(folder_v2: Path, network: str) -> None:
 
 @pytest.mark.parametrize("option", ["--serialise-assignments", "--assignments"])
 def test_serialised_assignments(folder_v2: Path, option: str) -> None:
-    done = falsifier("verify", "prop.vnnlib", "--network", "N=net.onnx", option, "out/dir", cwd=folder_v2)
+    done = command("verify", "prop.vnnlib", "--network", "N=net.onnx", option, "out/dir", cwd=folder_v2)
     assert sorted(path.name for path in (folder_v2 / "out/dir").iterdir()) == ["A.pb", "B.pb", "X.pb"]
     query = read(folder_v2 / "prop.vnnlib")
     from_tensors = read_tensors(query, folder_v2 / "out/dir")
@@ -84,7 +89,7 @@ def test_serialised_assignments(folder_v2: Path, option: str) -> None:
 
 def test_unsat(folder: Path) -> None:
     (folder / "prop.vnnlib").write_text(models.declare(1, 1) + models.box([0.6], [0.4]) + "(assert (>= Y_0 0))\n")
-    done = falsifier("verify", "prop.vnnlib", "--network", "net.onnx", cwd=folder)
+    done = command("verify", "prop.vnnlib", "--network", "net.onnx", cwd=folder)
     assert (done.returncode, done.stdout) == (0, "unsat\n")
     assert "empty" in done.stderr
 
@@ -95,14 +100,14 @@ def never(folder: Path) -> None:
 
 def test_timed_out(folder: Path) -> None:
     never(folder)
-    done = falsifier("verify", "prop.vnnlib", "--network", "net.onnx", "--timeout", "1.5", cwd=folder)
+    done = command("verify", "prop.vnnlib", "--network", "net.onnx", "--timeout", "1.5", cwd=folder)
     assert done.returncode == 0
     assert done.stdout in ("timed-out\n", "unknown\n")
 
 
 def test_max_evaluations_ends_the_search(folder: Path) -> None:
     never(folder)
-    done = falsifier(
+    done = command(
         "verify", "prop.vnnlib", "--network", "net.onnx", "--max-evaluations", "200", "--json", "-", cwd=folder
     )
     result = json.loads(done.stdout)
@@ -112,7 +117,7 @@ def test_max_evaluations_ends_the_search(folder: Path) -> None:
 
 def test_json(folder: Path) -> None:
     arguments = ["verify", "prop.vnnlib", "--network", "net.onnx", "--json", "result.json", "--rng-seed", "7"]
-    done = falsifier(*arguments, cwd=folder)
+    done = command(*arguments, cwd=folder)
     assert done.stdout.startswith("sat\n")
     result = json.loads((folder / "result.json").read_text())
     assert {name: result[name] for name in ("verdict", "class", "reason", "rng_seed")} == {
@@ -135,7 +140,7 @@ def test_same_seed_same_witness(folder: Path) -> None:
     text = models.declare(1, 1) + models.box([0], [1]) + "(assert (>= Y_0 0.99))\n(assert (<= Y_0 0.9901))\n"
     (folder / "prop.vnnlib").write_text(text)
     arguments = ["verify", "prop.vnnlib", "--network", "net.onnx", "--max-evaluations", "100000", "--rng-seed", "3"]
-    answers = {falsifier(*arguments, cwd=folder).stdout for _ in range(2)}
+    answers = {command(*arguments, cwd=folder).stdout for _ in range(2)}
     assert len(answers) == 1
     assert answers.pop().startswith("sat\n")
 
@@ -147,10 +152,10 @@ def test_require_exact(folder: Path) -> None:
     """Only float32(0.3), which lies 1.2e-8 outside the bound as written, meets the query."""
     (folder / "prop.vnnlib").write_text(models.declare(1, 1) + models.box(["0.1"], ["0.3"]) + EDGE)
     arguments = ["verify", "prop.vnnlib", "--network", "net.onnx", "--max-evaluations", "20000"]
-    lenient = falsifier(*arguments, cwd=folder)
+    lenient = command(*arguments, cwd=folder)
     assert lenient.stdout.startswith("sat\n((X_0 0.30000001192092896)\n")
     assert "sat (correct) after" in lenient.stderr
-    strict = falsifier(*arguments, "--require", "exact", cwd=folder)
+    strict = command(*arguments, "--require", "exact", cwd=folder)
     assert strict.stdout == "unknown\n"
     assert "1.19e-08" in strict.stderr
     assert "0.3000" not in strict.stderr
@@ -158,7 +163,7 @@ def test_require_exact(folder: Path) -> None:
 
 def test_results_file_holds_the_competition_s_words(folder: Path) -> None:
     never(folder)
-    falsifier("verify", "prop.vnnlib", "--network", "net.onnx", "--timeout", "0.01", "--results", "out.txt", cwd=folder)
+    command("verify", "prop.vnnlib", "--network", "net.onnx", "--timeout", "0.01", "--results", "out.txt", cwd=folder)
     assert (folder / "out.txt").read_text() in ("timeout\n", "unknown\n")
 
 
@@ -166,7 +171,7 @@ def test_results_file_holds_the_competition_s_words(folder: Path) -> None:
 def test_bad_input(folder: Path, name: str) -> None:
     network, query = spoil(name, folder)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    done = falsifier("verify", query, "--network", network, "--json", "r.json", "--assignments", "d", cwd=folder)
+    done = command("verify", query, "--network", network, "--json", "r.json", "--assignments", "d", cwd=folder)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1, done.stderr
     assert "Traceback" not in done.stderr
@@ -190,14 +195,14 @@ def test_bad_input(folder: Path, name: str) -> None:
     ],
 )
 def test_bad_arguments(folder: Path, arguments: list[str]) -> None:
-    done = falsifier("verify", "prop.vnnlib", *arguments, cwd=folder)
+    done = command("verify", "prop.vnnlib", *arguments, cwd=folder)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith("falsifier: ")
     assert "Traceback" not in done.stderr
 
 
 def test_wrong_names_in_2_0(folder_v2: Path) -> None:
-    done = falsifier("verify", "prop.vnnlib", "--network", "M=net.onnx", cwd=folder_v2)
+    done = command("verify", "prop.vnnlib", "--network", "M=net.onnx", cwd=folder_v2)
     assert (done.returncode, done.stdout) == (2, "")
     assert "declares no network 'M', only N" in done.stderr
 
@@ -206,7 +211,7 @@ def test_gzip_is_read_in_place(folder: Path) -> None:
     for name in ("net.onnx", "prop.vnnlib"):
         (folder / f"{name}.gz").write_bytes(gzip.compress((folder / name).read_bytes()))
         (folder / name).unlink()
-    done = falsifier("verify", "prop.vnnlib.gz", "--network", "net.onnx.gz", cwd=folder)
+    done = command("verify", "prop.vnnlib.gz", "--network", "net.onnx.gz", cwd=folder)
     assert done.stdout.startswith("sat\n")
     assert sorted(path.name for path in folder.iterdir()) == ["net.onnx.gz", "prop.vnnlib.gz"]
 
@@ -228,3 +233,30 @@ def test_interrupted(folder: Path, number: signal.Signals) -> None:
     assert (process.returncode, out) == (128 + number, "unknown\n")
     assert "interrupted" in err
     assert "Traceback" not in err
+
+
+def test_an_internal_error_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> Result:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(sys.modules["falsifier.falsify"], "falsify", broken)
+    monkeypatch.chdir(folder)
+    with pytest.raises(RuntimeError, match="a bug"):
+        main(["verify", "prop.vnnlib", "--network", "net.onnx", "--results", "out.txt"])
+    assert (folder / "out.txt").read_text() == "error\n"
+
+
+def test_a_witness_survives_a_later_error(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "prop.vnnlib").write_text(models.declare(1, 1) + models.box([0], [1]) + "(assert (>= Y_0 0.25))\n")
+
+    def broken(*arguments: Any, report: Callable[[Result], None], **options: Any) -> Result:
+        report(falsify(*arguments, **options))
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(sys.modules["falsifier.falsify"], "falsify", broken)
+    monkeypatch.chdir(folder)
+    assert main(["verify", "prop.vnnlib", "--network", "net.onnx", "--results", "out.txt"]) == 0
+    assert (folder / "out.txt").read_text() == capsys.readouterr().out
+    assert (folder / "out.txt").read_text().startswith("sat\n((X_0 ")
