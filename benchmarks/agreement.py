@@ -146,7 +146,7 @@ def deviation(got: NDArray[Any], expected: NDArray[Any], noise: NDArray[Any] | f
 
 
 def step_noise(network: Network, x: NDArray[Any], expected: NDArray[Any]) -> NDArray[Any]:
-    """How much each output changes at most, over points `[b, n]`, when every input moves by one step of its last bit."""
+    """How much each output changes at most, over points `[b, n]`, when inputs move by one step of their last bit."""
     moved = np.nextafter(x, np.asarray(np.inf, dtype=x.dtype))
     there = np.stack([network.reference.run_flat(row) for row in moved])
     change: NDArray[Any] = np.abs(there - expected).max(axis=0)

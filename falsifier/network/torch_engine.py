@@ -30,9 +30,9 @@ class TorchEngine:
     """A network as batches of flat points through torch (`Engine`).
 
     `gradient` says where gradients come from: `adjoint`, `autograd` (then `why_no_adjoint` names the primitive) or
-    `none`. `dtype` is that of points and outputs; float64 for a float32 network computes everything in float64. Nothing
-    in `outputs`, `vjp` and `ascend` waits for an accelerator. A run that does not fit into memory raises MemoryError
-    after emptying torch's cache: the caller tries a smaller batch.
+    `none`. `dtype` is that of points and outputs, by default the network's; asked for float64, the engine computes in
+    float64 what the network computes in float32. Nothing in `outputs`, `vjp` and `ascend` waits for an accelerator. A
+    run that does not fit into memory raises MemoryError after emptying torch's cache: the caller tries a smaller batch.
     """
 
     name = "torch"
@@ -40,18 +40,23 @@ class TorchEngine:
     def __init__(
         self, lowered: Lowered, device: str = "auto", dtype: Any = None, *, threads: int | None = None
     ) -> None:
-        """Raises InputError for a device that cannot be had, UnsupportedError for a primitive without a closure."""
+        """Raises InputError for a device that cannot be had, UnsupportedError for a primitive without a closure,
+        ValueError for a `dtype` narrower than the network's.
+        """
         import torch
 
         self._device = resolve_device(device)
         prepare_torch(self._device, threads)
         self.device = str(self._device)
         self.dtype = np.dtype(lowered.dtype if dtype is None else dtype)
+        if self.dtype not in (lowered.dtype, np.dtype(np.float64)):
+            raise ValueError(f"a {lowered.dtype} network is not run in {self.dtype}")
         self._type = {"float32": torch.float32, "float64": torch.float64}[self.dtype.name]
         self._lowered = lowered
         self.n, self.m = lowered.n, lowered.m
         self.stepped, self.lane_bytes = lowered.stepped, lowered.lane_bytes
-        self._constants = Constants(dict(lowered.program.constants), self._device, widen=self.dtype == np.float64)
+        widen = dtype is not None and self.dtype == np.float64
+        self._constants = Constants(dict(lowered.program.constants), self._device, widen=widen)
         self._inner: dict[tuple[str, ...], Plan] = {}
         self._passes: _Passes | None = None
         self.why_no_adjoint: str | None = None

@@ -14,7 +14,8 @@ from falsifier.errors import EngineError, InputError, UnsupportedError
 from falsifier.network import torch_engine
 from falsifier.network.lowering import Lowered, lower
 from falsifier.network.reference import Reference
-from falsifier.network.torch_device import resolve_device
+from falsifier.network.runtime import available_cores
+from falsifier.network.torch_device import prepare_torch, resolve_device
 from falsifier.network.torch_engine import TorchEngine
 from falsifier.objective import ObjectiveForm, Reduction
 
@@ -46,6 +47,9 @@ net (float[1,4] x) => (float[1,4] y) <float[1] two = {2.0}> {
 )
 
 
+MIXED = HEAD + "net (double[1,2] x) => (double[1,2] y) { f = Cast <to = 1> (x) y = Cast <to = 11> (f) }"
+
+
 def convolution() -> ModelProto:
     """A small convolutional network with random weights of fixed draw."""
     from onnx import helper, numpy_helper
@@ -75,7 +79,11 @@ def convolution() -> ModelProto:
 
 
 def model(name: str) -> ModelProto:
-    return convolution() if name == "convolution" else parser.parse_model({"two": TWO_INPUTS, "steps": STEPS}[name])
+    return (
+        convolution()
+        if name == "convolution"
+        else parser.parse_model({"two": TWO_INPUTS, "steps": STEPS, "mixed": MIXED}[name])
+    )
 
 
 def engine_for(name: str, **options: Any) -> tuple[TorchEngine, Lowered, Reference]:
@@ -117,6 +125,16 @@ def test_float32_network_in_float64_loses_nothing_to_rounding() -> None:
     rough, fine = (e.outputs(e.asarray(x)).numpy() for e in (single, double))
     assert fine.dtype == np.float64
     assert 0 < np.abs(rough - fine).max() < 1e-5
+
+
+def test_a_float64_network_keeps_what_it_computes_in_float32() -> None:
+    engine, _, reference = engine_for("mixed")
+    assert engine.dtype == np.float64
+    x = np.array([[0.1, 1.0 + 1e-12]])
+    assert engine.outputs(engine.asarray(x)).tolist() == [[float(np.float32(0.1)), 1.0]]
+    np.testing.assert_array_equal(engine.outputs(engine.asarray(x)).numpy()[0], reference.run_flat(x[0]))
+    with pytest.raises(ValueError, match="a float64 network is not run in float32"):
+        engine_for("mixed", dtype=np.float32)
 
 
 def test_autograd_takes_over_without_an_adjoint(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,3 +279,21 @@ def test_cuda_that_cannot_be_had_is_an_input_error(monkeypatch: pytest.MonkeyPat
     assert str(resolve_device("auto")) == "cuda:0"
     with pytest.raises(InputError, match="sees 2 CUDA devices"):
         resolve_device("cuda:2")
+
+
+def test_tf32_is_switched_off_on_cuda() -> None:
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    prepare_torch(torch.device("cuda"))
+    assert not torch.backends.cuda.matmul.allow_tf32
+    assert not torch.backends.cudnn.allow_tf32
+
+
+def test_threads_follow_the_affinity_unless_said() -> None:
+    before = torch.get_num_threads()
+    try:
+        prepare_torch(torch.device("cpu"))
+        assert torch.get_num_threads() == available_cores()
+        prepare_torch(torch.device("cpu"), threads=1)
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
