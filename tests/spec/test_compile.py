@@ -422,6 +422,19 @@ class TestGrowth:
         assert spec.targets is not None
         assert (spec.targets.lower[0, 0], spec.targets.upper[0, 0]) == (7, 7) or spec.targets.lower[0, 0] >= 0
 
+    def test_boxes_that_do_not_fit_in_memory_become_atoms(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        clauses = [[(0, ">=", i / 8), (0, "<=", i / 8 + 0.0625), (2, ">=", i / 8)] for i in range(8)]
+        what = query([*UNIT, table(clauses)], 2, 2)
+        points = [[i / 32, 0.0] for i in range(33)]
+        expected = [m >= 0 for m in margins(what, SUMS, points)]
+        monkeypatch.setattr("falsifier.spec.boxes.MAX_CELLS", 10)
+        spec = compile_query(what, np.float64)
+        assert spec.tree is not None
+        assert spec.targets is not None
+        assert (spec.targets.lower[0, 0], spec.targets.upper[0, 0]) == (0, 0.9375)
+        assert [m >= 0 for m in margins(what, SUMS, points)] == expected
+        assert any(expected)
+
     def test_deep_formulas_do_not_recurse(self) -> None:
         deep: Any = compare(Y[0], ">=", 0.5)
         long: Any = Y[0]
