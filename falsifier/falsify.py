@@ -21,6 +21,7 @@ from falsifier.arrays import Rng
 from falsifier.budget import Budget
 from falsifier.errors import EngineError, InputError, UnsupportedError
 from falsifier.network import Network
+from falsifier.network.peeling import on_logits
 from falsifier.network.single import SingleSampleEngine
 from falsifier.problem import Problem
 from falsifier.query.tree import Query
@@ -28,6 +29,7 @@ from falsifier.result import Result
 from falsifier.search import search
 from falsifier.search.portfolio import stages_of
 from falsifier.spec import Domain, Rounding, Targets, compile_query
+from falsifier.spec.ordinal import compares_outputs
 from falsifier.verdict import StopReason, Verdict
 from falsifier.witness.binding import assign
 from falsifier.witness.confirm import Door
@@ -156,6 +158,8 @@ class Problems:
         if self._inner:
             return self._inner._engine
         engine = self._network.engine(self._device, self._hull())
+        if engine.name != "single-sample" and compares_outputs(self.spec):
+            engine = on_logits(engine, self._network.lowered)
         self.engine_name = engine.name
         return engine
 

@@ -6,12 +6,17 @@ outputs, y_i - y_j >= 0, the logits decide just as well: softmax keeps their ord
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.network.program import Builder, Value
+
+if TYPE_CHECKING:
+    from falsifier.network.engine import Engine
+    from falsifier.network.lowering import Lowered
 
 EVEN = 1e-6  # how much of its magnitude a row may sum to, and how large its offset may be, to count as a difference
 
@@ -33,3 +38,23 @@ def logits_of(build: Builder, y: Value) -> Value | None:
 def even_seeds(seed: NDArray[Any]) -> NDArray[np.bool_]:
     """`[b, m]` -> `[b, 1]`: whether a lane's seed sums to zero, so that it may be put on the logits instead."""
     return np.asarray(np.abs(seed.sum(axis=1)) <= EVEN * np.abs(seed).sum(axis=1))[:, None]
+
+
+def on_logits(engine: Engine, lowered: Lowered) -> Engine:
+    """An engine like the given one whose outputs are the logits; the same engine where there are none.
+
+    For queries that compare outputs alone: there the margins of forward runs, by which search ranks points, saturate as
+    badly as gradients do.
+    """
+    if lowered.logits is None:
+        return engine
+    peeled = replace(lowered, y=lowered.logits, logits=None)
+    if engine.name == "onnxruntime":
+        from falsifier.network.onnxruntime_engine import OnnxruntimeEngine
+
+        return OnnxruntimeEngine(peeled)
+    if engine.name == "torch":
+        from falsifier.network.torch_engine import TorchEngine
+
+        return TorchEngine(peeled, engine.device)
+    return engine
