@@ -1,4 +1,4 @@
-"""Whether a query only compares outputs with each other: then any increasing change of all outputs leaves its answer alone."""
+"""Whether a query only compares outputs with each other: an increasing change of all outputs then changes no answer."""
 
 from __future__ import annotations
 
