@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from falsifier.network.peeling import EVEN
 from falsifier.network.program import Builder, Value
 from falsifier.objective import Reduction
 
@@ -15,7 +14,7 @@ from falsifier.objective import Reduction
 class ObjectiveValues:
     """Inputs `rows` `[b or 1, k, m]`, `offset` and `scale` `[b, k]`; results `slack`, `weight` `[b, k]`, `score` `[b]`.
 
-    `seed` is the derivative of the score by the outputs, stored as they are, `logits_seed` that by the logits.
+    `seed` is the derivative of the score by the outputs, stored as they are.
     """
 
     rows: Value
@@ -25,16 +24,10 @@ class ObjectiveValues:
     score: Value
     weight: Value
     seed: Value
-    logits_seed: Value | None
 
 
-def add_objective(
-    build: Builder, y: Value, reduction: Reduction, seed: str, logits: Value | None = None, logits_seed: str = ""
-) -> ObjectiveValues:
+def add_objective(build: Builder, y: Value, reduction: Reduction, seed: str) -> ObjectiveValues:
     """Append the form over flat outputs `y` `[b, m]`; the derivative of the score by y gets the name `seed`.
-
-    With `logits`, atoms that compare two outputs are scored by them (see `peeling`), with their derivative in
-    `logits_seed`; `slack` is of the outputs all the same.
 
     A NaN slack stays NaN; in the score it counts as a number below all others, and its weight is 0. Padded atoms
     (scale 0) contribute nothing; a lane of nothing else scores 0.
@@ -47,18 +40,16 @@ def add_objective(
     offset = build.input("offset", (-1,), dtype)
     scale = build.input("scale", (-1,), dtype)
     k = (-1,)
+    last = np.array([2], dtype=np.int64)
     atoms = np.array([1], dtype=np.int64)
-    slack = build.emit("Add", [_products(build, rows, y), offset], k)
-    judged = slack
-    even = None
-    if logits is not None:
-        even = _even(build, rows, offset)
-        judged = build.emit("Where", [even, _products(build, rows, logits), slack], k, dtype)
-    broken = build.emit("IsNaN", [judged], k, np.bool_)
+    column = build.emit("Unsqueeze", [build.view(y, (m,)), last], (m, 1))
+    linear = build.emit("Squeeze", [build.emit("MatMul", [rows, column], (-1, 1)), last], k)
+    slack = build.emit("Add", [linear, offset], k)
+    broken = build.emit("IsNaN", [slack], k, np.bool_)
     real = build.emit("Greater", [scale, zero], k, np.bool_)
     usable = build.emit("And", [real, build.emit("Not", [broken], k)], k, np.bool_)
     # bounded first, so that no infinity meets a scale of 0 or another infinity
-    bounded = build.emit("Clip", [build.emit("Where", [broken, worst, judged], k, dtype), worst, -worst], k)
+    bounded = build.emit("Clip", [build.emit("Where", [broken, worst, slack], k, dtype), worst, -worst], k)
     z = build.emit("Mul", [bounded, scale], k)
     if reduction is Reduction.HINGE:
         score = build.emit("ReduceSum", [build.emit("Min", [z, zero], k), atoms], (), keepdims=0)
@@ -88,38 +79,11 @@ def add_objective(
             share = build.emit("Where", [hit, one, zero], k, dtype)
         score = build.emit("Squeeze", [value, atoms], ())
         weight = build.emit("Where", [usable, build.emit("Mul", [share, scale], k), zero], k, dtype)
-    if even is None or logits is None:
-        return ObjectiveValues(rows, offset, scale, slack, score, weight, _pulled(build, weight, rows, y, seed), None)
-    on_y = build.emit("Where", [even, zero, weight], k, dtype)
-    on_logits = build.emit("Where", [even, weight, zero], k, dtype)
-    seeds = _pulled(build, on_y, rows, y, seed), _pulled(build, on_logits, rows, logits, logits_seed)
-    return ObjectiveValues(rows, offset, scale, slack, score, weight, *seeds)
-
-
-def _products(build: Builder, rows: Value, y: Value) -> Value:
-    """rows @ y, lane by lane: `[b, k]`."""
-    last = np.array([2], dtype=np.int64)
-    column = build.emit("Unsqueeze", [build.view(y, (y.size,)), last], (y.size, 1))
-    return build.emit("Squeeze", [build.emit("MatMul", [rows, column], (-1, 1)), last], (-1,))
-
-
-def _pulled(build: Builder, weight: Value, rows: Value, y: Value, name: str) -> Value:
-    """weight @ rows, lane by lane, stored as y and called `name`."""
-    row = build.emit("Unsqueeze", [weight, np.array([1], dtype=np.int64)], (1, -1))
-    product = build.emit("MatMul", [row, rows], (1, y.size))
+    row = build.emit("Unsqueeze", [weight, atoms], (1, -1))
+    product = build.emit("MatMul", [row, rows], (1, m))
     result = build.emit("Reshape", [product, np.array([-1, *y.stored], dtype=np.int64)], y.stored)
-    return build.rename(result, name)
-
-
-def _even(build: Builder, rows: Value, offset: Value) -> Value:
-    """Which atoms are differences: the row sums to zero and the offset is zero, to within rounding."""
-    share, k = np.array(EVEN, rows.dtype), (-1,)
-    last = np.array([2], dtype=np.int64)
-    total = build.emit("Abs", [build.emit("ReduceSum", [rows, last], k, keepdims=0)], k)
-    most = build.emit("ReduceSum", [build.emit("Abs", [rows], rows.stored), last], k, keepdims=0)
-    balanced = build.emit("LessOrEqual", [total, build.emit("Mul", [most, share], k)], k, np.bool_)
-    centred = build.emit("LessOrEqual", [build.emit("Abs", [offset], k), share], k, np.bool_)
-    return build.emit("And", [balanced, centred], k, np.bool_)
+    named = build.rename(result, seed)
+    return ObjectiveValues(rows, offset, scale, slack, score, weight, named)
 
 
 def add_finite(build: Builder, gradient: Value) -> Value:

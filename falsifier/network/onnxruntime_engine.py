@@ -20,13 +20,12 @@ from falsifier.network.adjoint import add_adjoint
 from falsifier.network.lowering import Lowered
 from falsifier.network.objective_graph import add_finite, add_objective
 from falsifier.network.onnx_graph import Graph, write_graph
-from falsifier.network.peeling import even_seeds
 from falsifier.network.program import WINDOW, Builder, Primitive, Value, needed_primitives
 from falsifier.objective import Ascent, ObjectiveForm, Reduction
 
 Array = NDArray[Any]
 
-_SEED, _LOGITS_SEED = "seed", "logits_seed"
+_SEED = "seed"
 _SMALL = 1e6  # multiplications of a lane
 
 
@@ -102,25 +101,15 @@ class OnnxruntimeEngine:
         return found
 
     def vjp(self, x: Array, seed: Array, window: Array | None = None) -> tuple[Array, Array]:
-        """Outputs `[b, m]` and the gradient `[b, n]` of sum(seed * outputs), as it comes: it may be infinite or NaN.
-
-        Where the outputs are a softmax, a seed that sums to zero is put on its logits (see `peeling`).
-        """
+        """Outputs `[b, m]` and the gradient `[b, n]` of sum(seed * outputs), as it comes: it may be infinite or NaN."""
         if self._adjoint.gradient is None:
             return self.outputs(x), np.zeros_like(x)
-        seed = self.asarray(seed)
-        feed = {self._lowered.x.name: x, _SEED: seed, **self._window(len(x), window)}
-        if self._adjoint.logits_seed is not None:
-            even = even_seeds(seed)
-            feed |= {_SEED: np.where(even, 0, seed), _LOGITS_SEED: np.where(even, seed, 0)}
+        feed = {self._lowered.x.name: x, _SEED: self.asarray(seed), **self._window(len(x), window)}
         y, gradient = self._vjp.run(feed)
         return y, gradient
 
     def ascend(self, x: Array, objective: ObjectiveForm, window: Array | None = None) -> Ascent:
-        """Outputs, slacks, score and its gradient in one run; elements of the gradient that are not finite are 0.
-
-        Where the outputs are a softmax, atoms that compare two of them are scored by its logits (see `peeling`).
-        """
+        """Outputs, slacks, score and its gradient in one run; elements of the gradient that are not finite are 0."""
         session = self._ascent(objective.reduction)
         feed = {
             self._lowered.x.name: x,
@@ -140,7 +129,7 @@ class OnnxruntimeEngine:
     def _vjp(self) -> _Session:
         lowered, adjoint = self._lowered, self._adjoint
         assert adjoint.gradient is not None
-        inputs = [lowered.x, *adjoint.seeds, *adjoint.windows]
+        inputs = [lowered.x, adjoint.seed, *adjoint.windows]
         return self._session(write_graph(adjoint.build.program, inputs, [lowered.y, adjoint.gradient]))
 
     def _ascent(self, reduction: Reduction) -> _Session:
@@ -223,14 +212,8 @@ class _Adjoint:
         self.lowered = lowered
         self.build: Builder = lowered.builder.fork()
         self.split = len(self.build.program.primitives)  # where the adjoint begins
-        self.seeds = [self.build.input(_SEED, lowered.y.stored, lowered.y.dtype)]
-        self.logits_seed: Value | None = None
-        seeded = {lowered.y.name: self.seeds[0]}
-        if lowered.logits is not None:
-            self.logits_seed = self.build.input(_LOGITS_SEED, lowered.logits.stored, lowered.logits.dtype)
-            self.seeds.append(self.logits_seed)
-            seeded[lowered.logits.name] = self.logits_seed
-        self.gradient = add_adjoint(self.build, seeded).get(lowered.x.name)
+        self.seed = self.build.input(_SEED, lowered.y.stored, lowered.y.dtype)
+        self.gradient = add_adjoint(self.build, {lowered.y.name: self.seed}).get(lowered.x.name)
         if self.gradient is not None and self.gradient.name == _SEED:  # an input cannot be an output as well
             self.gradient = self.build.emit("Identity", [self.gradient], self.gradient.stored)
         program = self.build.program
@@ -241,7 +224,7 @@ class _Adjoint:
         build = self.build.fork()
         y = self.lowered.y
         end = len(build.program.primitives)
-        values = add_objective(build, y, reduction, _SEED, self.lowered.logits, _LOGITS_SEED)
+        values = add_objective(build, y, reduction, _SEED)
         objective = build.program.primitives[end:]
         outputs = [y, values.slack, values.score, values.weight]
         middle = len(build.program.primitives)

@@ -7,18 +7,15 @@ outputs, y_i - y_j >= 0, the logits decide just as well: softmax keeps their ord
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from falsifier.network.program import Builder, Value
 
 if TYPE_CHECKING:
     from falsifier.network.engine import Engine
     from falsifier.network.lowering import Lowered
-
-EVEN = 1e-6  # how much of its magnitude a row may sum to, and how large its offset may be, to count as a difference
 
 
 def logits_of(build: Builder, y: Value) -> Value | None:
@@ -33,11 +30,6 @@ def logits_of(build: Builder, y: Value) -> Value | None:
     if axis < 1 or z.stored[axis - 1] != y.size or z.lead * int(np.prod(z.stored)) != y.size or z.dtype != y.dtype:
         return None
     return build.shaped(build.view(build.shaped(z, y.shape), (y.size,)), (y.size,))
-
-
-def even_seeds(seed: NDArray[Any]) -> NDArray[np.bool_]:
-    """`[b, m]` -> `[b, 1]`: whether a lane's seed sums to zero, so that it may be put on the logits instead."""
-    return np.asarray(np.abs(seed.sum(axis=1)) <= EVEN * np.abs(seed).sum(axis=1))[:, None]
 
 
 def on_logits(engine: Engine, lowered: Lowered) -> Engine:

@@ -18,6 +18,7 @@ from falsifier.network import onnxruntime_engine, runtime
 from falsifier.network.lowering import lower
 from falsifier.network.onnx_graph import SHARED_BYTES, write_graph
 from falsifier.network.onnxruntime_engine import OnnxruntimeEngine, suggested_threads, work_per_lane
+from falsifier.network.peeling import on_logits
 from falsifier.objective import ObjectiveForm, Reduction
 
 Array = NDArray[Any]
@@ -112,38 +113,33 @@ SOFTMAX = """net (float[1,3] x) => (float[1,3] y) <float[3,3] w = {90.0,0.0,9.0,
     }"""
 
 
-@pytest.mark.parametrize("reduction", Reduction)
-def test_differences_behind_a_saturated_softmax_are_judged_by_its_logits(reduction: Reduction) -> None:
-    """Atom 0 compares two outputs, atom 1 bounds one. In lane 0 the softmax is (1, 0, 0) to the last bit."""
-    engine = OnnxruntimeEngine(lower(read(SOFTMAX)))
-    x = np.array([[3.0, 1.0, 1.0], [0.01, 0.02, 0.03]], np.float32)
-    w = np.array([[90, 0, 9], [9, 60, 0], [0, 9, -60]], np.float32)
-    rows = np.array([[[-1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]], np.float32)
-    offset = np.array([[0.0, -0.5], [0.0, -0.5]], np.float32)
-    scale = np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
-    found = engine.ascend(x, ObjectiveForm(rows, offset, scale, reduction))
-    y, logits = engine.outputs(x), x @ w
-    np.testing.assert_allclose(found.slack, y @ rows[0].T + offset, atol=1e-6)
-    assert found.slack[0, 0] == -1
-    assert found.score[0] == pytest.approx(logits[0, 1] - logits[0, 0])
-    assert found.score[1] == pytest.approx(y[1, 2] - 0.5)
-    np.testing.assert_allclose(found.gradient[0], w @ np.array([-1, 1, 0]), rtol=1e-5)
-    one = y[1, 2] * (np.array([0, 0, 1]) - y[1])
-    np.testing.assert_allclose(found.gradient[1], w @ one, rtol=1e-4)
-    seed = np.stack([rows[0, 0], rows[0, 1]])
-    np.testing.assert_allclose(engine.vjp(x, seed)[1], found.gradient, rtol=1e-5)
-
-
-def test_only_one_softmax_over_all_outputs_is_peeled() -> None:
+def test_an_engine_on_the_logits_has_slopes_where_the_softmax_has_none() -> None:
+    """The softmax is (1, 0, 0) to the last bit."""
     lowered = lower(read(SOFTMAX))
-    assert lowered.logits is not None
-    assert lowered.logits.shape == (3,)
-    for body in (
+    engine = OnnxruntimeEngine(lowered)
+    x, seed = np.array([[3.0, 1.0, 1.0]], np.float32), np.array([[-1.0, 1.0, 0.0]], np.float32)
+    y, gradient = engine.vjp(x, seed)
+    np.testing.assert_array_equal(y, [[1, 0, 0]])
+    assert not gradient.any()
+    y, gradient = on_logits(engine, lowered).vjp(x, seed)
+    w = np.array([[90, 0, 9], [9, 60, 0], [0, 9, -60]])
+    np.testing.assert_allclose(y, x @ w)
+    np.testing.assert_allclose(gradient, seed @ w.T)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
         "net (float[2,3] x) => (float[2,3] y) { y = Softmax <axis = -1> (x) }",
         "net (float[1,3] x) => (float[1,3] y) { s = Softmax (x) y = Add (s, s) }",
         "net (float[1,3] x) => (float[1,3] y, float[1,3] z) { y = Softmax (x) z = Neg (x) }",
-    ):
-        assert lower(read(body)).logits is None
+    ],
+)
+def test_only_one_softmax_over_all_outputs_has_logits(body: str) -> None:
+    lowered = lower(read(body))
+    assert lowered.logits is None
+    engine = OnnxruntimeEngine(lowered)
+    assert on_logits(engine, lowered) is engine
 
 
 def test_activations_by_the_models_names() -> None:
