@@ -35,9 +35,16 @@ def test_batch_normalization_by_statistics_that_depend_on_the_input(varying: str
     check(model, 0.3, 2)
 
 
-def test_batch_normalization_in_training_mode_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="training"):
-        lower(node_model("BatchNormalization", {"x": [2, 3, 2]}, STATISTICS, opset=15, training_mode=1, outputs=3))
+@pytest.mark.parametrize("opset", [14, 15])
+def test_batch_normalization_in_training_mode(opset: int) -> None:
+    """Its batch is that of the sample, never the lanes."""
+    model = node_model(
+        "BatchNormalization", {"x": [2, 3, 2]}, STATISTICS, opset=opset, training_mode=1, momentum=0.7, outputs=3
+    )
+    check(model, rtol=1e-4)
+
+
+def test_batch_normalization_in_training_mode_of_old_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="training"):
         lower(node_model("BatchNormalization", {"x": [2, 3, 2]}, STATISTICS, opset=9, outputs=5))
 

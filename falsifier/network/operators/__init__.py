@@ -112,6 +112,7 @@ FILES: dict[str, tuple[str, str]] = {
     "activations": ("Celu Gelu HardSigmoid HardSwish Mish PRelu Selu Shrink Softplus Swish ThresholdedRelu", ""),
     "arithmetic": ("Clip Max Mean Min Mod Pow Sum", "Clip Max Min Mod Pow"),
     "casting": ("Cast CastLike", "Cast"),
+    "deformable": ("DeformConv", ""),
     "determinant": ("Det", "Det"),
     "elementary": (
         "Abs Acos Acosh Asin Asinh Atan Atanh Cos Cosh Elu Erf Exp Log Reciprocal Sigmoid Sin Sinh Softsign "

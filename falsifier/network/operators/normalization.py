@@ -41,9 +41,11 @@ def _epsilon(node: Node) -> float:
 
 def lower_batch_normalization(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
     """x * a + b with a = scale / sqrt(var + epsilon), b = bias - mean * a, worked out here where all are constant."""
-    if node.attributes.get("training_mode", 0) or (node.version < 14 and any(node.outputs[1:])):
+    if node.version < 14 and any(node.outputs[1:]):
         raise UnsupportedError("BatchNormalization in training mode")
     x = _operand(operands)
+    if node.attributes.get("training_mode", 0):
+        return _in_training_mode(build, node, x, operands)
     scale, bias, mean, variance = (_per_channel(build, v, x) for v in present(operands[1:]))
     factor: Tensor
     if isinstance(variance, Value):
@@ -57,6 +59,22 @@ def lower_batch_normalization(build: Builder, node: Node, operands: Sequence[Ope
         factor = combine(build, "Div", scale, root.astype(x.dtype))
     centred = elementwise(build, "Sub", x, mean)
     return [elementwise(build, "Add", elementwise(build, "Mul", centred, factor), bias)]
+
+
+def _in_training_mode(build: Builder, node: Node, x: Value, operands: Sequence[Operand]) -> Sequence[Operand]:
+    """Statistics of the sample's own batch, and the given ones moved towards them."""
+    axes = [i for i in range(len(x.shape)) if i != 1]
+    scale, bias = (_per_channel(build, v, x) for v in present(operands[1:3]))
+    batch_mean = mean_over(build, x, axes)
+    centred = elementwise(build, "Sub", x, batch_mean)
+    batch_variance = mean_over(build, squared(build, centred), axes)
+    y = elementwise(build, "Div", centred, root_of_variance(build, batch_variance, _epsilon(node)))
+    kept = float(node.attributes.get("momentum", 0.9))
+    moved = []
+    for old, new in zip(present(operands[3:5]), (batch_mean, batch_variance), strict=True):
+        step = elementwise(build, "Mul", build.shaped(new, (x.shape[1],)), 1 - kept)
+        moved.append(elementwise(build, "Add", step, combine(build, "Mul", old, np.asarray(kept, dtype=x.dtype))))
+    return [elementwise(build, "Add", elementwise(build, "Mul", y, scale), bias), *moved][: len(node.outputs)]
 
 
 def lower_instance_normalization(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
