@@ -8,7 +8,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 _SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
@@ -61,9 +62,12 @@ class Guard:
             self._sink.close()
         signal.pthread_sigmask(signal.SIG_SETMASK, self._blocked)
 
-    def answering(self) -> threading.Lock:
+    @contextmanager
+    def answering(self) -> Iterator[None]:
         """Held while the main thread gives its answer: from then on the guard stays silent."""
-        return self._lock
+        with self._lock:
+            self._done = True
+            yield
 
     def _watch(self) -> None:
         while True:

@@ -11,15 +11,25 @@ PROVISIONAL = "unknown\n"  # true whatever becomes of the run
 
 
 class ResultsFile:
-    """Written at once with a provisional answer, and replaced atomically by the final one."""
+    """Written at once with a provisional answer, and replaced atomically by the final one, or by `error`."""
 
     def __init__(self, path: str) -> None:
         """Raises InputError where the file cannot be written."""
         self._path = Path(path)
-        self.write(PROVISIONAL)
+        self._replace(PROVISIONAL)
+        self._final = False
 
     def write(self, text: str) -> None:
-        """Replace the answer. Raises InputError where that fails."""
+        """Give the final answer. Raises InputError where the file cannot be written."""
+        self._replace(text)
+        self._final = True
+
+    def fail(self) -> None:
+        """Say that there was an error, unless the answer is out. Raises InputError where the file cannot be written."""
+        if not self._final:
+            self._replace("error\n")
+
+    def _replace(self, text: str) -> None:
         try:
             self._write(Path(os.path.realpath(self._path)), text)
         except OSError as error:

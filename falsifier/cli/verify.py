@@ -30,7 +30,7 @@ def run(words: list[str], started: float) -> int:
         return _Verification(options, started, results).run()
     except BaseException as error:
         if results and not isinstance(error, KeyboardInterrupt):
-            results.write("error\n")
+            results.fail()
         raise
 
 
@@ -107,15 +107,15 @@ class _Verification:
             from falsifier.witness.text import write_witness
 
             text = write_witness(result.query, result.witness)
-            if self.options.assignments:
-                from falsifier.witness.tensors import write_tensors
-
-                write_tensors(result.query, result.witness, Path(self.options.assignments))
         word = result.verdict.value
         if self.results:
             self.results.write(f"{word}\n{text}")
         if self.options.json != "-":
             print(f"{_WORDS.get(word, word)}\n{text}", end="", flush=True)
+        if self.options.assignments and result.witness is not None and result.query is not None:
+            from falsifier.witness.tensors import write_tensors
+
+            write_tensors(result.query, result.witness, Path(self.options.assignments))
         if self.options.json:
             self._write_json(result)
         seconds = time.monotonic() - (self.end - self.instance.timeout)

@@ -73,6 +73,17 @@ def test_a_library_that_holds_the_lock() -> None:
     assert process.returncode == 1
 
 
+def test_only_one_answer() -> None:
+    """A signal during the main thread's answer comes too late to change it."""
+    work = "guard.answering().__enter__(); print('started', flush=True); time.sleep(1); sys.exit(0)"
+    process = start(work)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "started\n"
+    process.send_signal(signal.SIGTERM)
+    assert rest(process) == ""
+    assert process.returncode == 0
+
+
 def test_signals_are_as_before_afterwards() -> None:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
     with Guard(time.monotonic() + 60, time.monotonic() + 60, lambda _: 1):

@@ -20,6 +20,15 @@ def test_provisional_then_final(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
 
 
+def test_an_error_never_replaces_an_answer(tmp_path: Path) -> None:
+    results = ResultsFile(str(tmp_path / "out.txt"))
+    results.fail()
+    assert (tmp_path / "out.txt").read_text() == "error\n"
+    results.write("sat\n")
+    results.fail()
+    assert (tmp_path / "out.txt").read_text() == "sat\n"
+
+
 def test_replaces_rather_than_rewrites(tmp_path: Path) -> None:
     path = tmp_path / "out.txt"
     results = ResultsFile(str(path))

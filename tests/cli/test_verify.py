@@ -19,7 +19,7 @@ from bad_input import BAD, spoil
 from command import ENVIRONMENT
 from command import falsifier as command
 
-from falsifier import Result, falsify
+from falsifier import InputError, Result, falsify
 from falsifier.cli import main
 from falsifier.query import read
 from falsifier.witness.tensors import read_tensors
@@ -244,6 +244,17 @@ def test_an_internal_error_is_an_error(folder: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(RuntimeError, match="a bug"):
         main(["verify", "prop.vnnlib", "--network", "net.onnx", "--results", "out.txt"])
     assert (folder / "out.txt").read_text() == "error\n"
+
+
+def test_an_answer_survives_what_fails_after_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise InputError("r.json: cannot be written")
+
+    monkeypatch.setattr("falsifier.cli.verify._Verification._write_json", broken)
+    monkeypatch.chdir(folder)
+    arguments = ["verify", "prop.vnnlib", "--network", "net.onnx", "--results", "out.txt", "--json", "r.json"]
+    assert main([*arguments, "--timeout", "inf"]) == 2
+    assert (folder / "out.txt").read_text().startswith("sat\n((X_0 ")
 
 
 def test_a_witness_survives_a_later_error(
