@@ -19,6 +19,7 @@ from falsifier.arrays import Array, Rng, as_like, full, is_numpy, namespace
 from falsifier.objective import Reduction
 from falsifier.search.pace import Work
 from falsifier.search.run import Run, host_margin
+from falsifier.search.windows import straight_through
 
 if TYPE_CHECKING:
     from falsifier.problem import Problem
@@ -59,7 +60,7 @@ def climb(run: Run, problem: Problem, target: NDArray[np.int64], x: Array, steps
     level = as_like(
         np.where(np.isfinite(run.candidates.refused), 2 * run.candidates.refused, 0.0)[target], x, problem.dtype
     )
-    window = _windows(problem, rng, lanes)
+    window = straight_through(problem, lanes)
     best, best_margin = x, full((lanes,), -float("inf"), x)
     scale: Array | None = None
     distance = _FIRST
@@ -121,15 +122,3 @@ def _weights(slack: Array, weighted: Array) -> Array:
     # An atom that holds now keeps a little weight: it may be violated after the step.
     relative = lack * slack.shape[1] / xp.where(total > 0, total, ones[:, :1]) + 0.01
     return xp.where(weighted & (total > 0), relative, ones)
-
-
-def _windows(problem: Problem, rng: Rng, lanes: int) -> Array | None:
-    """Straight-through widths `[b]`: everything, or a few widths by lane, where the network has steps."""
-    if not problem.stepped:
-        return None
-    like = problem.like
-    draw = rng.integers(0, 4, (lanes,), like)
-    xp = namespace(draw)
-    wide = full((lanes,), float("inf"), like)
-    narrow = xp.where(draw == 0, full((lanes,), 0.1, like), full((lanes,), 0.5, like))
-    return xp.where(draw < 2, narrow, wide)

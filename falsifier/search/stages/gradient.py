@@ -17,6 +17,7 @@ from falsifier.search.lanes import Lanes, Schedule
 from falsifier.search.pace import Work
 from falsifier.search.run import Run, host_margin
 from falsifier.search.starts import mixed, place, uniform, vertices
+from falsifier.search.windows import straight_through
 
 if TYPE_CHECKING:
     from falsifier.problem import Problem
@@ -28,7 +29,6 @@ FINE = Schedule("fine", 0.02, 0.0005, 0.5)
 
 _FIRST_LANES, _FIRST_STEPS = 16, 12
 _MOST_LANES, _MOST_STEPS = 256, 1000
-_WINDOWS = (math.inf, 0.1, math.inf, 0.5)  # straight-through widths, by lane
 
 
 class Gradient:
@@ -90,10 +90,7 @@ class _Round:
         target = spread(run, lanes)
         x = self._starts(run, target, number)
         self.lanes = Lanes.at(problem, target, x, schedules if lanes > 1 else schedules[:1], steps)
-        self.window = None
-        if problem.stepped:
-            width = np.resize(np.repeat(_WINDOWS, len(schedules)), lanes)
-            self.window = as_like(width, problem.like, problem.dtype)
+        self.window = straight_through(problem, lanes, repeat=len(schedules))
         self.index = as_like(target, problem.like)
         self.reduction = Reduction.HARD if number % 2 else Reduction.HINGE
         self.next_check = max(2, round(0.22 * steps))

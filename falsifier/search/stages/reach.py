@@ -15,6 +15,7 @@ from falsifier.objective import Reduction
 from falsifier.search.pace import Work
 from falsifier.search.run import Run, host_margin
 from falsifier.search.starts import place
+from falsifier.search.windows import WIDTHS, straight_through
 
 if TYPE_CHECKING:
     from falsifier.problem import Problem
@@ -43,21 +44,24 @@ class Reach:
         problem = run.batched
         ranked = run.ledger.ranked()[: self._targets]
         for aims in (ranked[:_NEAREST], ranked[_NEAREST:]):
-            if aims.size and run.going(2 * aims.size):
-                self._step(run, problem, aims)
+            for width in range(len(WIDTHS) if problem.stepped else 1):
+                if aims.size and run.going(2 * aims.size):
+                    self._step(run, problem, aims, width)
 
-    def _step(self, run: Run, problem: Problem, aims: NDArray[np.int64]) -> None:
+    def _step(self, run: Run, problem: Problem, aims: NDArray[np.int64], width: int) -> None:
         target = as_like(aims, problem.like)
         lower, upper = problem.box(target)
         x = place(as_like(np.full((aims.size, problem.f), 0.5), problem.like, problem.dtype), lower, upper)
         xp = namespace(x)
+        window = straight_through(problem, aims.size, first=width, repeat=aims.size)
         with run.timed(Work.GRADIENT, aims.size):
-            evaluation, score, gradient = problem.ascend(x, target, Reduction.HINGE)
+            evaluation, score, gradient = problem.ascend(x, target, Reduction.HINGE, window=window)
             margin = host_margin(evaluation.margin)
         run.offer(problem, x, aims, margin)
         if run.over():
             return
         slope = xp.where(xp.isfinite(gradient), gradient, xp.zeros_like(gradient))
-        run.ledger.reach[aims] = to_host(score) + to_host(xp.sum(xp.abs(slope) * (upper - lower), axis=1)) / 2
+        if width == 0:
+            run.ledger.reach[aims] = to_host(score) + to_host(xp.sum(xp.abs(slope) * (upper - lower), axis=1)) / 2
         corner = xp.where(slope > 0, upper, xp.where(slope < 0, lower, x))
         run.evaluate(problem, corner, target)
