@@ -24,11 +24,11 @@ class Nearest:
         self._done = 0
 
     def applies(self, run: Run) -> bool:
-        """Where the nearest-rounded boxes differ, once the boxes themselves have been searched a while."""
-        return run.problems.nearest is not None and run.passes >= 1
+        """Where the nearest-rounded boxes differ."""
+        return run.problems.nearest is not None
 
     def turn(self, run: Run) -> None:
-        """Push the best points outwards, then search."""
+        """Push the best points outwards, then search, once the boxes themselves have been searched a while."""
         from falsifier.search.portfolio import standard  # the stages of the portfolio, this one left out
 
         source = run.problems.nearest
@@ -37,7 +37,7 @@ class Nearest:
         inner, outer = run.problems.single, source.single
         aims = run.ledger.ranked()[:64]
         known, best = run.ledger.known(aims)
-        if best is not None and known.any():
+        if best is not None and known.any() and inner.f == outer.f:
             aims, points = aims[known], as_like(best[known], outer.like, outer.dtype)
             target = as_like(aims, outer.like)
             lower, upper = inner.box(target)
@@ -45,6 +45,8 @@ class Nearest:
             xp = namespace(points)
             pushed = xp.where(points <= lower, wide_lower, xp.where(points >= upper, wide_upper, points))
             run.evaluate(outer, pushed, target)
+        if run.passes < 1:
+            return
         inside = replace(run, problems=source)
         for stage in standard():
             if stage.name == self.name or not stage.applies(inside) or inside.over():
