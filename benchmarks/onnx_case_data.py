@@ -57,6 +57,8 @@ class Case:
         operators = self.operators()
         domains = {node.domain for node in self.model.graph.node} - {"", "ai.onnx"}
         opset = max((o.version for o in self.model.opset_import if o.domain in ("", "ai.onnx")), default=1)
+        if not sum(x.size for x in self.inputs):
+            return "no inputs, or only empty ones"
         if domains:
             return f"domain {min(domains)}"
         if operators & _TRAINING:
@@ -69,8 +71,6 @@ class Case:
             return f"opset above {LATEST_OPSET}"
         if opset < 7:
             return "opset below 7"
-        if not sum(x.size for x in self.inputs):
-            return "no inputs, or only empty ones"
         return None
 
     def readings(self) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -188,6 +188,6 @@ def lanes_of(case: Case, varying: Sequence[int]) -> list[NDArray[Any]]:
                     noise = rng.normal(size=data.shape) * (0.1 + 0.2 * np.abs(data))
                 lanes[lane] = (data + np.where(np.isfinite(noise), noise, 0)).astype(data.dtype)
             else:
-                lanes[lane] = rng.permutation(data.ravel()).reshape(data.shape)
+                lanes[lane] = rng.permutation(data.flatten()).reshape(data.shape)
         stacks.append(lanes)
     return stacks

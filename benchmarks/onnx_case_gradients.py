@@ -116,7 +116,10 @@ def _against_differences(
         scale = 0.1 + np.where(np.isfinite(points), np.abs(points), 0)
         here = value(points)
         for _ in range(DIRECTIONS):
-            direction = rng.choice([-1.0, 1.0], size=points.shape) * scale
+            # uneven, so that equal elements part and their maximum shows its kink: ties are not judged (a pooling's
+            # adjoint gives every tied element the whole gradient: each would have to move)
+            steps = rng.uniform(0.5, 1.5, size=points.shape) * rng.choice([-1.0, 1.0], size=points.shape)
+            direction = steps * scale
             h, wide = STEPS
             ahead, behind = ((value(points + step * direction) - here) / step for step in (h, -h))
             fine = (ahead + behind) / 2
