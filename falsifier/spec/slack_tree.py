@@ -101,10 +101,12 @@ class TreeBuilder:
         if has_unequal(leaf):
             return fold(leaf.expand(), self._leaf, lambda node, parts: self._join(isinstance(node, And), parts))
         literals_of, lengths = self.table.add_table(leaf)
-        ends = np.cumsum(lengths).tolist()
+        ends = np.cumsum(lengths)
+        starts = ends - lengths
         numbers: list[_Ref] = literals_of.tolist()
-        starts = [0, *ends[:-1]]
-        return self._join(False, [self._join(True, numbers[a:b]) for a, b in zip(starts, ends, strict=True)])
+        return self._join(
+            False, [self._join(True, numbers[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+        )
 
     def _join(self, minimum: bool, parts: list[_Ref]) -> _Ref:
         """The min or max of parts: truth values vanish, single children stand for themselves."""

@@ -435,6 +435,11 @@ class TestGrowth:
         assert [m >= 0 for m in margins(what, SUMS, points)] == expected
         assert any(expected)
 
+    def test_a_tree_with_a_table_that_cannot_hold(self) -> None:
+        never = table([[(2, "<", Y[0])], [(2, ">", Y[0])]])
+        what = query([*UNIT, Or((never, compare(Y[0], ">=", 0.5)))], 2, 2)
+        assert [m >= 0 for m in margins(what, SUMS, [[0.5, 0], [0.25, 0]], growth=-(10**9))] == [True, False]
+
     def test_deep_formulas_do_not_recurse(self) -> None:
         deep: Any = compare(Y[0], ">=", 0.5)
         long: Any = Y[0]
