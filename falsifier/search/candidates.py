@@ -39,14 +39,15 @@ class Candidates:
         """
         lanes = np.flatnonzero(margin >= 0)
         lanes = lanes[np.argsort(-margin[lanes], kind="stable")][:_PER_OFFER]
-        for lane in lanes.tolist():
+        for rank, lane in enumerate(lanes.tolist()):
             aim = int(target[lane])
             clear = (
                 margin[lane] > 1.5 * self.refused[aim] if self.refused[aim] > 0 else margin[lane] > self.refused[aim]
             )
             if not clear and self.rejections >= _FREE + _SHARE * self._budget.evaluations:
                 continue
-            if self._budget.exhausted():
+            # The best one is worth its single evaluation even where the deadline passed while it was found.
+            if self._budget.evaluations_left() <= 0 or (rank > 0 and self._budget.remaining() <= 0):
                 return None
             point = embed(np.array([lane]))[0]
             mark = hash(point.tobytes())

@@ -1,21 +1,32 @@
-"""Flips: children of the best points with groups of coordinates moved to bounds, mirrored, redrawn or shifted by one.
+"""Flips: children of good points with groups of coordinates moved to bounds, mirrored, redrawn or shifted by one.
 
-Equal margins are accepted, so that plateaus of discrete networks are crossed. Needs no gradient.
+Where there are gradients half of the groups are chosen by them: the coordinates with most to gain, moved to the bound that
+the gradient points to. Equal margins are accepted, so that plateaus of discrete networks are crossed.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
-from falsifier.arrays import Array, as_like, namespace
+import numpy as np
+
+from falsifier.arrays import Array, arange, as_like, full, namespace
+from falsifier.objective import Reduction
 from falsifier.search.allocation import spread
-from falsifier.search.run import Run, work_of
+from falsifier.search.pace import Work
+from falsifier.search.run import Run, host_margin, work_of
 from falsifier.search.starts import lattice, mixed, place
+from falsifier.search.windows import straight_through
+
+if TYPE_CHECKING:
+    from falsifier.problem import Problem
 
 _PARENTS = 8
-_CHILDREN = 256  # of one generation, over all parents
+_CHILDREN = 32  # of a parent and generation, at most
+_FEWEST = 8  # of a parent and generation, where time allows
+_GENERATIONS = 4  # that a turn should see
 _PATIENCE = 30  # generations without gain before a parent is replaced
+_NOISE = 1.0  # spread of the logarithm by which gains are blurred, so that no two groups are the same
 
 
 class Flips:
@@ -30,6 +41,7 @@ class Flips:
         self._target = np.zeros(0, dtype=np.int64)
         self._margin = np.zeros(0)
         self._age = np.zeros(0, dtype=np.int64)
+        self._generations = 0
 
     def applies(self, run: Run) -> bool:
         """Always."""
@@ -38,77 +50,100 @@ class Flips:
     def turn(self, run: Run) -> None:
         """Generations until the time is up."""
         problem = run.batched
-        work = work_of(run, problem)
-        if self._parents is not None and not run.ledger.open[self._target].all():
-            self._parents = None
-        if self._parents is None:
-            self._target = spread(run, _PARENTS)
-            self._age = np.full(_PARENTS, _PATIENCE)
-            self._margin = np.full(_PARENTS, -np.inf)
-            self._parents = as_like(np.zeros((_PARENTS, problem.f)), problem.like, problem.dtype)
-        while run.going():
-            self._replace_stale(run)
-            size = run.pace.fits(work, max(run.left(), 0.0), _CHILDREN // 4)
-            each = max(1, min(size, _CHILDREN) // _PARENTS)
-            if not run.going(each * _PARENTS):
-                return
-            self._generation(run, self._parents, each)
+        fits = run.pace.fits(work_of(run, problem), max(run.left(), 0.0) / _GENERATIONS, _PARENTS * _FEWEST)
+        count = int(np.clip(fits // _FEWEST, 1, _PARENTS))
+        each = int(np.clip(fits // count, 2, _CHILDREN))
+        parents = self._parents
+        if parents is None or len(self._target) != count or not run.ledger.open[self._target].all():
+            self._target = np.zeros(count, dtype=np.int64)
+            self._age = np.full(count, _PATIENCE)
+            self._margin = np.full(count, -np.inf)
+            parents = full((count, problem.f), 0.0, problem.like)
+        while run.going((each + 1) * count):
+            parents = self._without_stale(run, problem, parents)
+            parents = self._generation(run, problem, parents, each)
+            self._generations += 1
+        self._parents = parents
 
-    def _replace_stale(self, run: Run) -> None:
+    def _without_stale(self, run: Run, problem: Problem, parents: Array) -> Array:
         """Old parents make room: every other one for the best point of a target, the others for fresh points."""
         old = self._age >= _PATIENCE
         if not old.any():
-            return
-        problem = run.batched
-        self._target = np.where(old, spread(run, _PARENTS), self._target)
+            return parents
+        count = old.size
+        self._target = np.where(old, spread(run, count), self._target)
         lower, upper = problem.box(as_like(self._target, problem.like))
-        fresh = place(mixed(run.rng, _PARENTS, problem.f, problem.like), lower, upper)
+        fresh = place(mixed(run.rng, count, problem.f, problem.like), lower, upper)
+        xp = namespace(fresh)
         known, best = run.ledger.known(self._target)
         if best is not None:
-            near = as_like(known & (np.arange(_PARENTS) % 2 == 0), problem.like)
-            fresh = namespace(fresh).where(near[:, None], as_like(best, problem.like, problem.dtype), fresh)
-        mask = as_like(old, problem.like)[:, None]
-        self._parents = namespace(fresh).where(mask, fresh, self._parents)
+            near = as_like(known & (np.arange(count) % 2 == 0), problem.like)
+            fresh = xp.where(near[:, None], as_like(best, problem.like, problem.dtype), fresh)
         self._margin = np.where(old, -np.inf, self._margin)
         self._age = np.where(old, 0, self._age)
+        return xp.where(as_like(old, problem.like)[:, None], fresh, parents)
 
-    def _generation(self, run: Run, parents: Array, each: int) -> None:
-        problem = run.batched
-        rows = np.repeat(np.arange(_PARENTS), each)
+    def _generation(self, run: Run, problem: Problem, parents: Array, each: int) -> Array:
+        """The parents of the next generation."""
+        count = self._target.size
+        rows = np.repeat(np.arange(count), each)
         target = self._target[rows]
-        lower, upper = problem.box(as_like(target, problem.like))
-        children = self._mutate(run, parents[as_like(rows, problem.like)], lower, upper)
-        margin = run.evaluate(problem, children, as_like(target, problem.like)).reshape(_PARENTS, each)
+        row, aim = as_like(rows, problem.like), as_like(target, problem.like)
+        lower, upper = problem.box(aim)
+        children = _changed(run, parents[row], lower, upper)
+        if problem.differentiable:
+            toward, chosen = self._guided(run, problem, parents, row)
+            xp = namespace(children)
+            guided = xp.where(chosen, xp.where(toward[row] > 0, upper, lower), parents[row])
+            half = as_like(np.arange(rows.size) % 2 == 0, problem.like)[:, None]
+            children = xp.where(half, guided, children)
+        if run.integer.any():
+            children = lattice(children, lower, upper, as_like(run.integer, problem.like))
+        margin = run.evaluate(problem, children, aim).reshape(count, each)
         best = np.argmax(margin, axis=1)
-        value = margin[np.arange(_PARENTS), best]
+        value = margin[np.arange(count), best]
         accept = value >= self._margin
-        chosen = children[as_like(np.arange(_PARENTS) * each + best, problem.like)]
-        xp = namespace(chosen)
-        self._parents = xp.where(as_like(accept, problem.like)[:, None], chosen, parents)
+        chosen = children[as_like(np.arange(count) * each + best, problem.like)]
         self._age = np.where(value > self._margin, 0, self._age + 1)
         self._margin = np.maximum(self._margin, value)
+        return namespace(chosen).where(as_like(accept, problem.like)[:, None], chosen, parents)
 
-    def _mutate(self, run: Run, parents: Array, lower: Array, upper: Array) -> Array:
-        """One child `[b, f]` per row: a random share of coordinates changed in one of four ways."""
-        problem, rng = run.batched, run.rng
-        xp = namespace(parents)
-        lanes, f = parents.shape
-        largest = np.log(max(2.0, f / 3))
-        group = xp.exp(rng.uniform((lanes, 1), parents) * largest)  # 1 to f / 3 coordinates, log-uniformly
-        chosen = rng.uniform((lanes, f), parents) < group / f
-        only = as_like(np.asarray(rng.integers(0, f, (lanes,), np.empty(0))), problem.like)
-        chosen = chosen | (only[:, None] == xp.arange(f, device=parents.device)[None, :])
-        corner = rng.uniform((lanes, f), parents) < 0.5
-        bound = xp.where(corner, lower, upper)
-        mirrored = xp.clip(lower + (upper - parents), lower, upper)
-        redrawn = lower + rng.uniform((lanes, f), parents) * (upper - lower)
-        one = xp.ones_like(parents)
-        shifted = parents + xp.where(corner, -one, one)
-        way = rng.integers(0, 4, (lanes, 1), parents)
-        moved = xp.where(way == 0, bound, xp.where(way == 1, mirrored, redrawn))
-        integer: NDArray[np.bool_] = run.integer
-        moved = xp.where((way == 3) & as_like(integer, problem.like), shifted, moved)
-        moved = xp.clip(moved, lower, upper)
-        if integer.any():
-            moved = lattice(moved, lower, upper, as_like(integer, problem.like))
-        return xp.where(chosen, moved, parents)
+    def _guided(self, run: Run, problem: Problem, parents: Array, row: Array) -> tuple[Array, Array]:
+        """The parents' gradients `[p, f]`, and which coordinates `[b, f]` of each child follow them."""
+        target = as_like(self._target, problem.like)
+        window = straight_through(problem, self._target.size, first=self._generations)
+        with run.timed(Work.GRADIENT, self._target.size):
+            evaluation, _, gradient = problem.ascend(parents, target, Reduction.HINGE, window=window)
+            margin = host_margin(evaluation.margin)
+        self._margin = np.maximum(self._margin, margin)
+        xp = namespace(gradient)
+        lower, upper = problem.box(target)
+        room = xp.where(gradient > 0, upper - parents, parents - lower)
+        gain = xp.where(xp.isfinite(gradient), xp.abs(gradient) * room, xp.zeros_like(gradient))
+        ranked = xp.sort(gain, axis=1)
+        lanes, f = row.shape[0], problem.f
+        share = xp.exp(-run.rng.uniform((lanes, 1), gain) * float(np.log(max(f, 2))))  # log-uniform from one to all
+        position = xp.astype((1 - share) * (f - 1), row.dtype)[:, 0]
+        threshold = ranked[row, position][:, None]
+        blur = xp.exp(_NOISE * run.rng.normal((lanes, f), gain))
+        return gradient, (gain[row] * blur >= threshold) & (gain[row] > 0)
+
+
+def _changed(run: Run, parents: Array, lower: Array, upper: Array) -> Array:
+    """One child `[b, f]` per row: a random share of coordinates changed in one of four ways."""
+    rng = run.rng
+    xp = namespace(parents)
+    lanes, f = parents.shape
+    group = xp.exp(rng.uniform((lanes, 1), parents) * float(np.log(max(2.0, f / 3))))  # log-uniform from 1 to f / 3
+    chosen = rng.uniform((lanes, f), parents) < group / f
+    only = rng.integers(0, f, (lanes, 1), parents)
+    chosen = chosen | (only == arange(f, parents)[None, :])  # never none
+    corner = rng.uniform((lanes, f), parents) < 0.5
+    one = xp.ones_like(parents)
+    bound = xp.where(corner, lower, upper)
+    mirrored = lower + (upper - parents)
+    redrawn = lower + rng.uniform((lanes, f), parents) * (upper - lower)
+    shifted = xp.where(as_like(run.integer, parents), parents + xp.where(corner, -one, one), redrawn)
+    way = rng.integers(0, 4, (lanes, 1), parents)
+    moved = xp.where(way == 0, bound, xp.where(way == 1, mirrored, xp.where(way == 2, redrawn, shifted)))
+    return xp.where(chosen, xp.clip(moved, lower, upper), parents)
