@@ -16,6 +16,7 @@ import csv
 import json
 import time
 from ast import literal_eval
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -174,6 +175,18 @@ def table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def family_table(rows: list[Row]) -> str:
+    """The worst of each family's networks, as Markdown."""
+    lines = ["| family | networks | onnxruntime | torch | gradients | served by |", "|---|---:|---:|---:|---:|---|"]
+    for family in dict.fromkeys(r.family for r in rows):
+        own = [r for r in rows if r.family == family]
+        columns = ([r.onnxruntime for r in own], [r.torch for r in own], [r.gradients for r in own])
+        worst = " | ".join("-" if None in c else f"{max(v for v in c if v is not None):.0e}" for c in columns)
+        engines = ", ".join(f"{e} {n}" for e, n in Counter(r.engine for r in own).items())
+        lines.append(f"| {family} | {len(own)} | {worst} | {engines} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arena", type=Path, default=ARENA)
@@ -187,6 +200,8 @@ def main() -> None:
         print(table(rows[-1:]).splitlines()[-1], f"{rows[-1].seconds:.1f} s", rows[-1].note, flush=True)
     print()
     print(table(rows))
+    print()
+    print(family_table(rows))
     if options.json:
         options.json.write_text(json.dumps([asdict(r) for r in rows], indent=0) + "\n")
 

@@ -216,6 +216,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write every outcome here")
     options = parser.parse_args()
     cases = [case for case in load_cases() if options.match in case.name][:: options.every]
+    if not cases:
+        parser.error(f"no case has {options.match!r} in its name")
 
     def watch(judgement: Judgement) -> None:
         if judgement.outcome in (Outcome.WRONG, Outcome.FAILED):
