@@ -2,9 +2,9 @@
 
 In the unit cube of its box a lane steps by `length * gradient`. Polyak lanes aim at the level where the score reaches
 zero: length = (1 + over) * |score| / |gradient|^2, which in a linear piece lands just beyond the bound; a cap on the
-longest coordinate, shrinking step by step, keeps them inside what the gradient knows about. Decaying lanes step a
-fixed distance that shrinks geometrically. Half of the lanes follow the least atom alone, the others the sum of what
-all violated atoms lack, plain or weighted by how much each lacks.
+longest coordinate, shrinking step by step, keeps them inside what the gradient knows about. Decaying lanes step a fixed
+distance that shrinks geometrically. The score is the least atom, or the sum of what all violated atoms lack, which half
+of the lanes weigh by how much each lacks.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from falsifier.problem import Problem
 
 _OVER = 0.1
+_SMALLEST = 1e-15  # largest slope of a lane that is followed; its inverse bounds from above, squares fit in float32
 _CAPS = (0.1, 0.3)  # of the longest coordinate of a Polyak step, in widths
 _CAP_DECAY = 0.97
 _FIRST, _LAST = 0.05, 0.002  # root mean square coordinate of decaying steps, in widths
@@ -39,86 +40,109 @@ class Climb:
     margin: NDArray[np.float64]
 
 
-def climb(run: Run, problem: Problem, target: NDArray[np.int64], x: Array, steps: int, rng: Rng) -> Climb:
-    """Up to `steps` steps from `x` `[b, f]`; fewer where the turn or the search ends. Hits go to the door at once.
-    """
+def climb(
+    run: Run, problem: Problem, target: NDArray[np.int64], x: Array, steps: int, rng: Rng, reduction: Reduction
+) -> Climb:
+    """Up to `steps` steps from `x` `[b, f]`; fewer where the turn or the search ends. The door sees hits at once."""
     xp = namespace(x)
-    lanes, f = x.shape
+    lanes = x.shape[0]
     aim = as_like(target, problem.like)
     lower, upper = problem.box(aim)
     width = upper - lower
-    ones, zeros = full((lanes, 1), 1.0, x), full((lanes, 1), 0.0, x)
-    conjunction = problem.k > 1
-    hard = lanes // 2 if conjunction else 0  # these lanes come first
-    deep = bool(np.isfinite(run.candidates.refused).any())
-    if deep and not conjunction:
-        hard = lanes
-    cap = rng.integers(0, len(_CAPS), (lanes, 1), x)
-    cap = xp.where(cap == 0, full((lanes, 1), _CAPS[0], x), full((lanes, 1), _CAPS[1], x))
-    decaying = rng.uniform((lanes, 1), x) < _DECAYING
-    weighted = (rng.uniform((lanes, 1), x) < 0.5) if conjunction else None
-    level = as_like(
-        np.where(np.isfinite(run.candidates.refused), 2 * run.candidates.refused, 0.0)[target], x, problem.dtype
-    )
+    rules = _Rules.drawn(rng, x, problem.k > 1 and reduction is Reduction.HINGE)
     window = straight_through(problem, lanes)
-    best, best_margin = x, full((lanes,), -float("inf"), x)
+    level = _level(run, problem, target)
+    if level is not None:
+        reduction = Reduction.HARD  # the sum of what atoms lack is flat beyond the bound
+    best, best_margin = x + 0 * x, full((lanes,), -float("inf"), x)
     scale: Array | None = None
-    distance = _FIRST
-    look = 1 if is_numpy(x) else 8
+    look = 1 if is_numpy(x) else 8  # steps between looks at margins: each is a host synchronisation
     for step in range(steps):
         if not run.going(lanes):
             break
         with run.timed(Work.GRADIENT, lanes):
-            margin, slack, score, gradient = _gradient(problem, x, aim, hard, scale, window)
+            evaluation, score, gradient = problem.ascend(x, aim, reduction, scale, window)
+        margin = evaluation.margin
         better = margin > best_margin
         best_margin = xp.where(better, margin, best_margin)
-        best = xp.where(better[:, None], x, best)
-        if step % look == 0 and float(best_margin.max()) >= 0:
+        best = _kept(better, x, best)
+        if step % look == 0 and float(margin.max()) >= 0:
             run.offer(problem, x, target, host_margin(margin))
             if run.found is not None:
                 break
+        lack = -score if level is None else xp.maximum(level - score, 0 * score)
         slope = gradient * width
-        longest = xp.max(xp.abs(slope), axis=1)[:, None]
-        usable = xp.isfinite(longest) & (longest > 0)  # else the lane stays: no gradient, or none that can be followed
-        longest = xp.where(usable, longest, ones)
-        slope = xp.where(usable, slope / longest, zeros)
-        square = xp.where(usable, xp.sum(slope * slope, axis=1)[:, None], ones)
-        lack = (xp.maximum(level - score, zeros[:, 0]) if deep else -score)[:, None]
-        lack = xp.where(xp.isfinite(lack), lack, longest)
-        length = xp.minimum((1 + _OVER) * lack / (square * longest), cap)
-        length = xp.where(decaying, distance * f**0.5 / xp.sqrt(square), length)
-        x = xp.clip(x + length * slope * width, lower, upper)
-        cap = cap * _CAP_DECAY
-        distance *= (_LAST / _FIRST) ** (1 / max(1, steps - 1))
-        if weighted is not None:
-            scale = _weights(slack, weighted)
+        length = rules.length(slope, lack, step, steps)
+        if not bool(rules.usable.all()):
+            slope = xp.where(rules.usable, slope, 0 * width)
+        slope *= length
+        slope *= width
+        slope += x
+        x = xp.clip(slope, lower, upper)
+        scale = rules.scale(evaluation.slack)
     run.offer(problem, best, target, host_margin(best_margin))
     return Climb(best, host_margin(best_margin))
 
 
-def _gradient(
-    problem: Problem, x: Array, aim: Array, hard: int, scale: Array | None, window: Array | None
-) -> tuple[Array, Array, Array, Array]:
-    """Margin `[b]`, slack `[b, k]`, score `[b]` and gradient `[b, f]`: the first `hard` lanes by their least atom."""
-    parts = []
-    for part, reduction in ((slice(0, hard), Reduction.HARD), (slice(hard, x.shape[0]), Reduction.HINGE)):
-        if part.stop > part.start:
-            own = None if scale is None or reduction is Reduction.HARD else scale[part]
-            seen = None if window is None else window[part]
-            evaluation, score, gradient = problem.ascend(x[part], aim[part], reduction, own, seen)
-            parts.append((evaluation.margin, evaluation.slack, score, gradient))
-    if len(parts) == 1:
-        return parts[0]
-    margin, slack, score, gradient = (namespace(x).concat(list(pair), axis=0) for pair in zip(*parts, strict=True))
-    return margin, slack, score, gradient
+@dataclass
+class _Rules:
+    """How each lane steps: cap `[b, 1]` of Polyak lanes, which lanes decay `[b, 1]`, which weigh atoms `[b, 1]`."""
+
+    cap: Array
+    decaying: Array
+    weighted: Array | None
+    usable: Array  # `[b, 1]`: lanes whose last gradient could be followed
+
+    @classmethod
+    def drawn(cls, rng: Rng, like: Array, weigh: bool) -> _Rules:
+        """Rules drawn for the lanes of `like` `[b, f]`."""
+        shape = (like.shape[0], 1)
+        xp = namespace(like)
+        first = rng.uniform(shape, like) < 0.5
+        cap = xp.where(first, full(shape, _CAPS[0], like), full(shape, _CAPS[1], like))
+        weighted = rng.uniform(shape, like) < 0.5
+        return cls(cap, rng.uniform(shape, like) < _DECAYING, weighted if weigh else None, first | ~first)
+
+    def length(self, slope: Array, lack: Array, step: int, steps: int) -> Array:
+        """The factor `[b, 1]` of the slope `[b, f]` in a lane's step; 0 where the slope cannot be followed."""
+        xp = namespace(slope)
+        longest = xp.maximum(xp.max(slope, axis=1), -xp.min(slope, axis=1))[:, None]
+        self.usable = (longest > _SMALLEST) & (longest < 1 / _SMALLEST)  # False for NaN
+        square = xp.vecdot(slope, slope)[:, None]
+        one = xp.ones_like(longest)
+        square, longest = xp.where(self.usable, square, one), xp.where(self.usable, longest, one)
+        lack = lack[:, None]
+        polyak = xp.where(xp.isfinite(lack), (1 + _OVER) * lack / square, one)
+        length = xp.minimum(polyak, self.cap * _CAP_DECAY**step / longest)
+        distance = _FIRST * (_LAST / _FIRST) ** (step / max(1, steps - 1))
+        length = xp.where(self.decaying, distance * slope.shape[1] ** 0.5 / xp.sqrt(square), length)
+        return xp.where(self.usable, length, 0 * one)
+
+    def scale(self, slack: Array) -> Array | None:
+        """Scales `[b, k]` of the next step: what an atom lacks, with mean 1, in weighing lanes; ones elsewhere."""
+        if self.weighted is None:
+            return None
+        xp = namespace(slack)
+        lack = xp.where(slack < 0, xp.maximum(-slack, 0 * slack), 0 * self.cap)
+        lack = xp.where(xp.isfinite(lack), lack, 0 * self.cap)
+        total = xp.sum(lack, axis=1)[:, None]
+        ones = xp.ones_like(slack)
+        # An atom that holds now keeps a little weight: it may be violated after the step.
+        relative = lack * slack.shape[1] / xp.where(total > 0, total, ones[:, :1]) + 0.01
+        return xp.where(self.weighted & (total > 0), relative, ones)
 
 
-def _weights(slack: Array, weighted: Array) -> Array:
-    """Scales `[b, k]` of the next step: what each atom lacks, with mean 1, in `weighted` lanes; ones in the others."""
-    xp = namespace(slack)
-    lack = xp.where(xp.isfinite(slack) & (slack < 0), -slack, xp.zeros_like(slack))
-    total = xp.sum(lack, axis=1)[:, None]
-    ones = xp.ones_like(slack)
-    # An atom that holds now keeps a little weight: it may be violated after the step.
-    relative = lack * slack.shape[1] / xp.where(total > 0, total, ones[:, :1]) + 0.01
-    return xp.where(weighted & (total > 0), relative, ones)
+def _level(run: Run, problem: Problem, target: NDArray[np.int64]) -> Array | None:
+    """Margins `[b]` to aim at where the door refused some: twice the greatest refused; None where it refused none."""
+    refused = run.candidates.refused
+    if not np.isfinite(refused).any():
+        return None
+    return as_like(np.where(np.isfinite(refused), 2 * refused, 0.0)[target], problem.like, problem.dtype)
+
+
+def _kept(mask: Array, new: Array, old: Array) -> Array:
+    """Rows of `new` where `mask` `[b]`, of `old` elsewhere; may write into `old`."""
+    if is_numpy(old):
+        np.copyto(old, new, where=mask[:, None])
+        return old
+    return namespace(old).where(mask[:, None], new, old)

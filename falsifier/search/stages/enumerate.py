@@ -1,5 +1,4 @@
-"""Enumeration: every lattice point of a box whose few free inputs look integer-valued, then the points half a step on.
-"""
+"""Enumeration: every lattice point of a box whose few free inputs look integer-valued, then the points half a step on."""
 
 from __future__ import annotations
 

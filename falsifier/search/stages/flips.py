@@ -1,7 +1,7 @@
 """Flips: children of good points with groups of coordinates moved to bounds, mirrored, redrawn or shifted by one.
 
-Where there are gradients half of the groups are chosen by them: the coordinates with most to gain, moved to the bound that
-the gradient points to. Equal margins are accepted, so that plateaus of discrete networks are crossed.
+Where there are gradients half of the groups are chosen by them: the coordinates with most to gain, moved to the bound
+that the gradient points to. Equal margins are accepted, so that plateaus of discrete networks are crossed.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from falsifier.arrays import Array, Rng, as_like, is_numpy, namespace
+from falsifier.objective import Reduction
 from falsifier.search.allocation import spread
 from falsifier.search.ascent import climb
 from falsifier.search.moves import kick
@@ -37,6 +38,7 @@ class Hopping:
     def __init__(self, seconds: float = 0.3) -> None:
         self.slice = seconds
         self._population: Population | None = None
+        self._rounds = 0
 
     def applies(self, run: Run) -> bool:
         """Where the engine has gradients."""
@@ -52,7 +54,9 @@ class Hopping:
             population = self._population
             if population is None or not run.going(lanes):
                 return
-            result = climb(run, problem, population.target, x, _STEPS, rng)
+            reduction = Reduction.HARD if self._rounds % 2 and problem.k > 1 else Reduction.HINGE
+            self._rounds += 1
+            result = climb(run, problem, population.target, x, _STEPS, rng, reduction)
             population.accept(result.best, result.margin, rng.uniform((lanes,), np.empty(0)))
             population.renew()
             run.rounds += 1
