@@ -24,7 +24,10 @@ class Windows:
 
     @classmethod
     def of(cls, attributes: dict[str, Any], spatial: Shape) -> Windows:
-        """From the attributes of a pooling node or primitive over `spatial`."""
+        """From the attributes of a pooling node or primitive over `spatial`.
+
+        Raises UnsupportedError where no window fits.
+        """
         kernel = tuple(attributes["kernel_shape"])
         rank = len(kernel)
         strides = tuple(attributes.get("strides") or (1,) * rank)
@@ -40,6 +43,8 @@ class Windows:
             _count(n, k, s, pads[i], pads[i + rank], d, ceil_mode)
             for i, (n, k, s, d) in enumerate(zip(spatial, kernel, strides, dilations, strict=True))
         )
+        if min(output) < 1:
+            raise UnsupportedError(f"no window of {list(kernel)} fits into {list(spatial)}: the result is empty")
         return cls(kernel, strides, pads, dilations, ceil_mode, spatial, output)
 
     def along(self, axis: int, spatial: Shape) -> Windows:
