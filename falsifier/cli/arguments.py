@@ -48,3 +48,12 @@ def non_negative_int(text: str) -> int:
     if value < 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a non-negative number")
     return value
+
+
+def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """An argument NAME=D,D,...: the name of an input and its shape."""
+    name, equals, dimensions = text.rpartition("=")
+    parts = dimensions.split(",") if dimensions else []
+    if not (name and equals) or not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=D,D,... with positive numbers")
+    return name, tuple(int(part) for part in parts)
