@@ -4,8 +4,8 @@
 
 Needs the extras `torch` and `test` (scikit-learn ships the images). Writes beside itself:
 
-* digits.onnx: 1x8x8 grey images in [0, 1] -> 10 scores, trained on the first 1,500 of scikit-learn's 1,797 digits images;
-* digits_violated.vnnlib: an l_inf ball around a held-out image in which an image of another class exists (FGSM finds one);
+* digits.onnx: 1x8x8 grey images in [0, 1] -> 10 scores, trained on the first 1,500 of scikit-learn's 1,797 images;
+* digits_violated.vnnlib: an l_inf ball around a held-out image that holds an image of another class (FGSM finds one);
 * digits_robust.vnnlib: a ball in which none exists (interval arithmetic proves it).
 
 `digits_violated.vnnlib` is satisfiable: a query states the violation that is searched for.
@@ -20,7 +20,7 @@ import onnx
 import torch
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 
 HERE = Path(__file__).resolve().parent
 TRAINED_ON = 1500
@@ -40,7 +40,7 @@ def train(images: torch.Tensor, labels: torch.Tensor) -> torch.nn.Sequential:
     )
     optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(30):
-        for batch in torch.randperm(len(images)).split(64):
+        for batch in torch.split(torch.randperm(len(images)), 64):
             loss = torch.nn.functional.cross_entropy(model(images[batch]), labels[batch])
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
@@ -67,7 +67,9 @@ def to_onnx(model: torch.nn.Sequential) -> onnx.ModelProto:
         [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [1, 10])],
         [numpy_helper.from_array(a, n) for a, n in zip(arrays, names, strict=True)],
     )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8, producer_name="falsifier")
+    made = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8, producer_name="falsifier"
+    )
     onnx.checker.check_model(made, full_check=True)
     return made
 
@@ -89,10 +91,10 @@ def intervals_prove(model: torch.nn.Sequential, image: torch.Tensor, label: int,
     centre, spread = image.double()[None], torch.full_like(image.double()[None], radius)
     for layer in model:
         if isinstance(layer, torch.nn.Conv2d):
-            options = {"stride": layer.stride, "padding": layer.padding}
+            stride, padding = layer.stride[0], layer.padding[0]
             weight, bias = layer.weight.double(), layer.bias.double() if layer.bias is not None else None
-            centre = torch.nn.functional.conv2d(centre, weight, bias, **options)  # type: ignore[arg-type]
-            spread = torch.nn.functional.conv2d(spread, weight.abs(), None, **options)  # type: ignore[arg-type]
+            centre = torch.nn.functional.conv2d(centre, weight, bias, stride, int(padding))
+            spread = torch.nn.functional.conv2d(spread, weight.abs(), None, stride, int(padding))
         elif isinstance(layer, torch.nn.ReLU):
             low, high = (centre - spread).relu(), (centre + spread).relu()
             centre, spread = (high + low) / 2, (high - low) / 2
@@ -134,9 +136,7 @@ def main() -> None:
     for name, i, radius in (("violated", violated, VIOLATED_RADIUS), ("robust", robust, ROBUST_RADIUS)):
         (HERE / f"digits_{name}.vnnlib").write_text(query(images[i].numpy(), int(labels[i]), radius, i))
         print(f"digits_{name}.vnnlib: image {i}, class {int(labels[i])}, radius {radius}")
-    (HERE / "instances.csv").write_text(
-        "digits.onnx,digits_violated.vnnlib,20\ndigits.onnx,digits_robust.vnnlib,20\n"
-    )
+    (HERE / "instances.csv").write_text("digits.onnx,digits_violated.vnnlib,20\ndigits.onnx,digits_robust.vnnlib,20\n")
 
 
 if __name__ == "__main__":

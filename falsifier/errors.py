@@ -1,4 +1,4 @@
-"""The exceptions of the package. Outcomes of a search are enums (`verdict.py`); exceptions are for bad input and bugs."""
+"""The exceptions. Outcomes of a search are enums (`verdict.py`); exceptions are for bad input and bugs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class InputError(FalsifierError, ValueError):
 
 
 class UnsupportedError(FalsifierError, NotImplementedError):
-    """A well-formed input asks for something that is not implemented here: the verdict is `unknown`, with this reason."""
+    """A well-formed input asks for something that is not supported: the verdict is `unknown`, with this reason."""
 
 
 class EngineError(FalsifierError, RuntimeError):

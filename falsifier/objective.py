@@ -1,4 +1,4 @@
-"""Objective forms: what a gradient run maximises, as plain data. Below `spec` (which makes them) and `network` (which runs them).
+"""Objective forms: what a gradient run maximises, as plain data. Below `spec` (makes them) and `network` (runs them).
 
 Axes: b lane, k atom, m flat output.
 """
@@ -13,7 +13,7 @@ Array = Any  # a numpy array or a torch tensor: whatever the engine computes on
 
 
 class Reduction(Enum):
-    """How the scaled slacks of a lane's atoms become one score to maximise. All have their maximum where margin is large."""
+    """How the scaled slacks of a lane's atoms become one score to maximise. All are greatest where the margin is."""
 
     HINGE = "hinge"  # sum over atoms of min(slack, 0): ignores atoms that hold
     HARD = "hard"  # min over atoms
@@ -22,11 +22,11 @@ class Reduction(Enum):
 
 @dataclass(frozen=True)
 class ObjectiveForm:
-    """Scores lanes through atoms that are linear in the outputs: slack = rows @ y + offset, score = reduce(scale * slack).
+    """Scores lanes through atoms linear in the outputs: slack = rows @ y + offset, score = reduce(scale * slack).
 
-    rows: `[b, k, m]` (or `[1, k, m]`, shared by all lanes); offset: `[b, k]`, carries the bound and whatever part of an atom
-    does not depend on outputs; scale: `[b, k]`, positive, 0 for the padding of lanes with fewer atoms (a padded atom
-    contributes nothing under any reduction).
+    rows: `[b, k, m]` (or `[1, k, m]`, shared by all lanes); offset: `[b, k]`, carries the bound and whatever part of an
+    atom does not depend on outputs; scale: `[b, k]`, positive, 0 for the padding of lanes with fewer atoms (a padded
+    atom contributes nothing under any reduction).
     """
 
     rows: Array

@@ -1,4 +1,4 @@
-"""Instances with answers worked out by hand: for each fault that users of such tools have met, the smallest input that shows it."""
+"""Instances with answers worked out by hand: for each fault that users have met, the smallest input that shows it."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _through(*ops: models.Step, shape: list[int]) -> Callable[[], onnx.ModelProt
     return lambda: models.chain(list(ops), shape, [1, 1])
 
 
-RESHAPE = ("Reshape", [models.constant("s", [1, -1], "int64")], {})
+RESHAPE: models.Step = ("Reshape", [models.constant("s", [1, -1], "int64")], {})
 SOFTMAX_0: list[models.Step] = [
     ("Reshape", [models.constant("s0", [-1, 1], "int64")], {}),
     ("Softmax", [], {"axis": 0}),

@@ -73,12 +73,14 @@ def test_the_independent_judge_agrees(case: Case, judge: ModuleType, tmp_path: P
 
 
 def test_the_text_that_is_hard_to_read_means_what_the_plain_one_says() -> None:
-    hard, plain = (compile_query(parse(text)) for text in (HARD_TO_READ, PLAIN))
-    np.testing.assert_array_equal(hard.targets.lower, plain.targets.lower)
-    np.testing.assert_array_equal(hard.targets.upper, plain.targets.upper)
+    hard, plain = (compile_query(parse(text)).targets for text in (HARD_TO_READ, PLAIN))
+    assert hard is not None
+    assert plain is not None
+    np.testing.assert_array_equal(hard.lower, plain.lower)
+    np.testing.assert_array_equal(hard.upper, plain.upper)
     for name in ("form", "sign", "bound", "present"):
-        np.testing.assert_array_equal(getattr(hard.targets, name), getattr(plain.targets, name))
-    np.testing.assert_array_equal(hard.targets.forms.outputs, plain.targets.forms.outputs)
+        np.testing.assert_array_equal(getattr(hard, name), getattr(plain, name))
+    np.testing.assert_array_equal(hard.forms.outputs, plain.forms.outputs)
 
 
 def test_a_missing_bracket_is_told_with_its_line() -> None:
@@ -89,7 +91,7 @@ def test_a_missing_bracket_is_told_with_its_line() -> None:
 
 
 def test_exact_witnesses_only() -> None:
-    """The edge case has a witness under the published rule alone: demanding more leaves it open, with the distance told."""
+    """The edge case has a witness under the published rule alone: demanding more leaves it open, with the distance."""
     (case,) = (c for c in CASES if c.class_ == "correct")
     result = run(case, 0, require="exact")
     assert result.verdict is Verdict.UNKNOWN
