@@ -65,51 +65,90 @@ def falsify(
 
     Raises InputError for files and a device that cannot be used. What is not supported gives `unknown` with a reason.
     """
-    budget = Budget.of_seconds(timeout, max_evaluations)
-    stages = stages_of(portfolio)
-    if require not in ("correct", "exact"):
-        raise InputError(f"require {require!r}: choose correct or exact")
-    demand_device(device)
-    seconds: dict[str, float] = {}
-    draft = Result(Verdict.UNKNOWN, None, "", rng_seed=rng_seed, seconds=seconds)
-    kept: list[Result] = []  # what there is should the search be cut short
-    try:
-        with _timed(seconds, "read"):
-            tree = as_query(query)
-            draft = replace(draft, query=tree)
-            models = assign(tree, as_pairs(networks))
-        with _timed(seconds, "load"):
-            loaded = [as_network(model, network, tree) for model, network in zip(models, tree.networks, strict=True)]
-            door = Door(tree, [network.reference for network in loaded], WitnessClass(require))
-        if len(loaded) > 1:
-            raise UnsupportedError(f"{tree.origin}: declares {len(loaded)} networks, only one is supported")
-        with _timed(seconds, "compile"):
-            problems = Problems(door.query, loaded[0], budget, device)
-        if problems.spec.empty:
-            reason = problems.spec.reason
-            return replace(draft, verdict=Verdict.UNSAT, reason=StopReason.EMPTY_INPUT_SET, reason_text=reason)
-        patient = bool(np.any(problems.targets.exact))  # whether an exact witness is possible at all
+    deadline = time.monotonic() + timeout
+    prepared = Prepared(networks, query, device=device, require=require, portfolio=portfolio)
+    return prepared.search(deadline, rng_seed=rng_seed, max_evaluations=max_evaluations, report=report)
 
-        def keep(witness: Witness) -> None:
-            kept.append(_sat(draft, witness))
-            if report:
-                report(kept[-1])
 
-        judge = Judge(door, budget, patient, keep)
-        with _timed(seconds, "search"):
-            source = problems
-            if problems.domain.f == 0:  # one point is left: the door decides
-                done = judge(problems.domain.embed(np.zeros((1, 0), problems.spec.dtype))[0])
-                if done or problems.nearest is None:
-                    return _only_point(draft, judge)
-                source = problems.nearest
-            found = search(source, budget, Rng(rng_seed), judge, stages)
-    except UnsupportedError as error:
-        return replace(draft, reason=StopReason.UNSUPPORTED, reason_text=str(error))
-    except (EngineError, MemoryError) as error:
-        failed = replace(draft, reason=StopReason.FAILED, reason_text=f"{StopReason.FAILED.value}: {error}")
-        return kept[-1] if kept else failed
-    return _conclude(draft, found, source, judge)
+class Prepared:
+    """An instance that was read, loaded and compiled, to be searched once. No point of its boxes has been evaluated."""
+
+    def __init__(
+        self,
+        networks: Any,
+        query: Any,
+        *,
+        device: str = "auto",
+        require: str = "correct",
+        portfolio: str = "standard",
+    ) -> None:
+        """The arguments of `falsify`. Raises InputError as it does; what else is in the way is told by `search`."""
+        self._stages = stages_of(portfolio)
+        if require not in ("correct", "exact"):
+            raise InputError(f"require {require!r}: choose correct or exact")
+        demand_device(device)
+        self._budget = Budget()
+        self._seconds: dict[str, float] = {}
+        self._draft = Result(Verdict.UNKNOWN, None, "", seconds=self._seconds)
+        self._obstacle: UnsupportedError | EngineError | MemoryError | None = None
+        try:
+            with _timed(self._seconds, "read"):
+                tree = as_query(query)
+                self._draft = replace(self._draft, query=tree)
+                models = assign(tree, as_pairs(networks))
+            with _timed(self._seconds, "load"):
+                declared = zip(models, tree.networks, strict=True)
+                loaded = [as_network(model, network, tree) for model, network in declared]
+                self._door = Door(tree, [network.reference for network in loaded], WitnessClass(require))
+            if len(loaded) > 1:
+                raise UnsupportedError(f"{tree.origin}: declares {len(loaded)} networks, only one is supported")
+            with _timed(self._seconds, "compile"):
+                self._problems = Problems(self._door.query, loaded[0], self._budget, device)
+        except (UnsupportedError, EngineError, MemoryError) as error:
+            self._obstacle = error
+
+    def search(
+        self,
+        deadline: float,
+        *,
+        rng_seed: int = 0,
+        max_evaluations: int | None = None,
+        report: Report | None = None,
+    ) -> Result:
+        """The result, with the other arguments of `falsify`. `deadline` is a reading of `time.monotonic`."""
+        draft = replace(self._draft, rng_seed=rng_seed)
+        budget = self._budget
+        budget.deadline, budget.max_evaluations = deadline, max_evaluations
+        kept: list[Result] = []  # what there is should the search be cut short
+        try:
+            if self._obstacle is not None:
+                raise self._obstacle
+            problems = self._problems
+            if problems.spec.empty:
+                reason = problems.spec.reason
+                return replace(draft, verdict=Verdict.UNSAT, reason=StopReason.EMPTY_INPUT_SET, reason_text=reason)
+            patient = bool(np.any(problems.targets.exact))  # whether an exact witness is possible at all
+
+            def keep(witness: Witness) -> None:
+                kept.append(_sat(draft, witness))
+                if report:
+                    report(kept[-1])
+
+            judge = Judge(self._door, budget, patient, keep)
+            with _timed(self._seconds, "search"):
+                source = problems
+                if problems.domain.f == 0:  # one point is left: the door decides
+                    done = judge(problems.domain.embed(np.zeros((1, 0), problems.spec.dtype))[0])
+                    if done or problems.nearest is None:
+                        return _only_point(draft, judge)
+                    source = problems.nearest
+                found = search(source, budget, Rng(rng_seed), judge, self._stages)
+        except UnsupportedError as error:
+            return replace(draft, reason=StopReason.UNSUPPORTED, reason_text=str(error))
+        except (EngineError, MemoryError) as error:
+            failed = replace(draft, reason=StopReason.FAILED, reason_text=f"{StopReason.FAILED.value}: {error}")
+            return kept[-1] if kept else failed
+        return _conclude(draft, found, source, judge)
 
 
 class Problems:
