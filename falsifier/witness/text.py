@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from falsifier.witness.outcome import Witness
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_PAIR = re.compile(rf"\(\s*([XY])_(\d+)\s+({_NUMBER})\s*\)\s*")
-_HEADER = re.compile(r"(\S+)\s+(\S+)\s+\[([\d,\s]*)\]")
-_WHOLE = re.compile(r"[-+]?\d+")
+_PAIR = rf"\(\s*([XY])_(\d+)\s+({_NUMBER})\s*\)\s*"
+_HEADER = r"(\S+)\s+(\S+)\s+\[([\d,\s]*)\]"
+_WHOLE = r"[-+]?\d+"
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,10 @@ def _read_v1(query: Query, body: str, origin: str) -> Assignment:
     if not (body.startswith("(") and body.endswith(")")):
         raise InputError(f"{origin}: a 1.0 witness has the form ((X_0 1.0) .. (Y_0 2.0))")
     given: dict[str, list[str]] = {"X": [], "Y": []}
+    form = re.compile(_PAIR)
     at, end = len(body) - len(body[1:].lstrip()), len(body) - 1
     while at < end:
-        pair = _PAIR.match(body, at, end)
+        pair = form.match(body, at, end)
         if not pair:
             line = body.count("\n", 0, at) + 1
             raise InputError(f"{origin}: pair {line}: expected one like (X_0 1.0), found {body[at : at + 20]!r}")
@@ -107,7 +108,7 @@ def _read_v2(query: Query, body: str, origin: str) -> Assignment:
     at = 0
     for variable in query.variables:
         number, line = lines[at] if at < len(lines) else (lines[-1][0] + 1, "the end of the file")
-        header = _HEADER.fullmatch(line)
+        header = re.fullmatch(_HEADER, line)
         if not header or header[1] != variable.name:
             raise InputError(f"{origin}: line {number}: expected the header of {variable.name}, found {line[:40]!r}")
         _check_header(variable, header[2], header[3], f"{origin}: line {number}")
@@ -133,7 +134,7 @@ def _check_header(variable: Variable, dtype: str, shape: str, place: str) -> Non
 
 def _numbers(texts: list[str]) -> NDArray[Any]:
     """Texts as int64 or uint64 where all are whole and fit, which keeps them exact beyond 2^53, else as float64."""
-    if texts and all(_WHOLE.fullmatch(t) for t in texts):
+    if texts and all(map(re.compile(_WHOLE).fullmatch, texts)):
         whole = [int(t) for t in texts]
         for kind in (np.int64, np.uint64):
             limits = np.iinfo(kind)
