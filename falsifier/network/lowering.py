@@ -21,7 +21,7 @@ from falsifier.network.folding import fold
 from falsifier.network.operators import LOWERINGS, Node
 from falsifier.network.operators.linear import fuse_bias
 from falsifier.network.peeling import logits_of
-from falsifier.network.program import Builder, Operand, Program, Shape, Value, computed_dtype
+from falsifier.network.program import Builder, Dequantized, Operand, Program, Shape, Value, computed_dtype
 from falsifier.network.reference import TensorInfo
 
 if TYPE_CHECKING:
@@ -210,7 +210,18 @@ class _Walk:
         if node.key in ("Loop", "Scan") or any(hasattr(a, "node") for a in node.attributes.values()):
             raise UnsupportedError(f"node {node.name!r}: {node.op} is control flow, which is not lowered")
         constants = [o for o in operands if not isinstance(o, Value)]
-        return fold(node, constants, proto)
+        results = fold(node, constants, proto)
+        if node.key == "DequantizeLinear" and not node.attributes.get("block_size"):
+            self._note_integers(node, constants, results[0])
+        return results
+
+    def _note_integers(self, node: Node, operands: Sequence[Any], result: Any) -> None:
+        """Weights of a quantised model: the onnxruntime engine hands them on as the integers that they are."""
+        integers, scale, *zero = operands
+        point = zero[0] if zero and zero[0] is not None else np.zeros(scale.shape, integers.dtype)
+        axis = node.attributes.get("axis", 1) % max(integers.ndim, 1)
+        if integers.dtype.name in ("int8", "uint8", "int32"):
+            self.build.note_dequantized(result, Dequantized(integers, scale, point, axis))
 
     def _branch(self, node: Node, condition: Operand, scope: _Scope, opsets: dict[str, int]) -> Sequence[Operand]:
         if not isinstance(condition, np.ndarray):

@@ -13,6 +13,9 @@ from falsifier.network.program import OPSET, Primitive, Program, Value, needed_p
 
 SHARED_BYTES = 1 << 15  # constants from this size on are handed over in memory, not copied into the model
 
+# the primitives mean the same in it; from 21 on onnxruntime 1.32 fails where it turns signed quantisation to unsigned
+_OPSET_OF_QUANTISED = 20
+
 
 @dataclass(frozen=True)
 class Graph:
@@ -23,11 +26,17 @@ class Graph:
 
 
 def write_graph(
-    program: Program, inputs: Sequence[Value], outputs: Sequence[Value], primitives: Sequence[Primitive] | None = None
+    program: Program,
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    primitives: Sequence[Primitive] | None = None,
+    *,
+    as_integers: bool = False,
 ) -> Graph:
     """The model that computes `outputs` from those of `inputs` that they need. Lane axes are symbolic.
 
-    `primitives`: those to take instead of the program's, in execution order.
+    `primitives`: those to take instead of the program's, in execution order. `as_integers`: constants of a quantised
+    model stay integers behind a DequantizeLinear, so that onnxruntime uses its integer kernels as in the original.
     """
     from onnx import GraphProto, ModelProto, NodeProto
 
@@ -40,10 +49,19 @@ def write_graph(
         node = NodeProto(op_type=primitive.op, input=primitive.inputs, output=primitive.outputs)
         node.attribute.extend(_attributes(primitive.attributes))
         nodes.append(node)
+    constants = {name: program.constants[name] for name in sorted(read & program.constants.keys())}
+    if as_integers:
+        for name in constants.keys() & program.dequantized.keys():
+            origin = program.dequantized[name]
+            del constants[name]
+            parts = {f"{name}_integers": origin.integers, f"{name}_scale": origin.scale, f"{name}_zero": origin.zero}
+            constants.update(parts)
+            node = NodeProto(op_type="DequantizeLinear", input=list(parts), output=[name])
+            node.attribute.extend(_attributes({"axis": origin.axis} if origin.scale.ndim else {}))
+            nodes.insert(0, node)
     shared: dict[str, NDArray[Any]] = {}
     initializers = []
-    for name in sorted(read & program.constants.keys()):
-        array = program.constants[name]
+    for name, array in constants.items():
         initializers.append(_initializer(name, array))
         if array.nbytes >= SHARED_BYTES:
             shared[name] = np.ascontiguousarray(array)
@@ -55,8 +73,13 @@ def write_graph(
         initializer=initializers,
     )
     model = ModelProto(ir_version=10, graph=graph)
-    model.opset_import.add(domain="", version=OPSET)
+    wide = any(a.dtype.name in ("int16", "uint16") for a in constants.values())
+    model.opset_import.add(domain="", version=OPSET if wide or not _quantises(kept) else _OPSET_OF_QUANTISED)
     return Graph(model.SerializeToString(), shared)
+
+
+def _quantises(primitives: Sequence[Primitive]) -> bool:
+    return any(p.op in ("QuantizeLinear", "DequantizeLinear") for p in primitives)
 
 
 def _info(value: Value) -> Any:

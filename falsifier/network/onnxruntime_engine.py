@@ -48,7 +48,8 @@ class OnnxruntimeEngine:
         self.threads = threads or suggested_threads(lowered)
         self.why_no_gradient: str | None = None
         self._shared: dict[int, tuple[Array, Any]] = {}
-        self._forward = self._session(write_graph(lowered.program, [lowered.x], [lowered.y]))
+        graph = write_graph(lowered.program, [lowered.x], [lowered.y], as_integers=True)
+        self._forward = self._session(graph, fuse_integers=True)
         self._inner: dict[tuple[str, ...], _Session] = {}
         self._ascents: dict[Reduction, _Session] = {}
 
@@ -159,17 +160,20 @@ class OnnxruntimeEngine:
         """
         from onnxruntime import GraphOptimizationLevel
 
-        if any(p.op == "Conv" for p in self._lowered.program.primitives):
+        if any(p.op in ("Conv", "QuantizeLinear") for p in self._lowered.program.primitives):
             return GraphOptimizationLevel.ORT_ENABLE_ALL
         if work_per_lane(self._lowered) < _SMALL:
             return GraphOptimizationLevel.ORT_DISABLE_ALL
         return GraphOptimizationLevel.ORT_ENABLE_BASIC
 
-    def _session(self, graph: Graph) -> _Session:
+    def _session(self, graph: Graph, *, fuse_integers: bool = False) -> _Session:
+        """`fuse_integers`: let onnxruntime compute quantised layers with integers, as it does in the original."""
         import onnxruntime
 
         options = runtime.session_options(self.threads)
         options.graph_optimization_level = self._optimisation()
+        if not fuse_integers:
+            options.add_session_config_entry("session.disable_quant_qdq", "1")
         if graph.shared:
             names, held = [], []
             for name, array in graph.shared.items():

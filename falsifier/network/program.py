@@ -59,14 +59,28 @@ class Primitive:
     attributes: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Dequantized:
+    """What a constant is made of: (integers - zero) * scale. `axis`: that of a scale with several entries."""
+
+    integers: NDArray[Any]
+    scale: NDArray[Any]
+    zero: NDArray[Any]
+    axis: int
+
+
 @dataclass
 class Program:
-    """Primitives in execution order, and what their names stand for. `inputs` are the graph inputs, in order."""
+    """Primitives in execution order, and what their names stand for. `inputs` are the graph inputs, in order.
+
+    `dequantized`: constants that a quantised model has as integers.
+    """
 
     inputs: list[str] = field(default_factory=list)
     primitives: list[Primitive] = field(default_factory=list)
     constants: dict[str, NDArray[Any]] = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
+    dequantized: dict[str, Dequantized] = field(default_factory=dict)
 
 
 def broadcast_shape(*shapes: Shape) -> Shape:
@@ -81,6 +95,11 @@ def computed_dtype(dtype: Any) -> np.dtype[Any]:
     """The type in which a tensor of the model is computed: float32 for half precision, every other type is kept."""
     dtype = np.dtype(dtype)
     return np.dtype(np.float32) if dtype.name in ("float16", "bfloat16") else dtype
+
+
+def _address(array: NDArray[Any]) -> int:
+    """Where an array's data lies: that of a view which only reshapes it too."""
+    return int(array.__array_interface__["data"][0]) if array.flags.c_contiguous else 0
 
 
 def needed_primitives(program: Program, outputs: Iterable[str]) -> list[Primitive]:
@@ -102,6 +121,7 @@ class Builder:
         self._by_content: dict[tuple[str, Shape, bytes], str] = {}
         self._views: dict[tuple[str, Shape, int], Value] = {}
         self._producers: dict[str, Primitive] = {}
+        self._integers: dict[int, tuple[NDArray[Any], Dequantized]] = {}
         self._count = 0
 
     def fork(self) -> Builder:
@@ -109,7 +129,11 @@ class Builder:
         copy = Builder()
         program = self.program
         copy.program = Program(
-            list(program.inputs), list(program.primitives), dict(program.constants), dict(program.values)
+            list(program.inputs),
+            list(program.primitives),
+            dict(program.constants),
+            dict(program.values),
+            dict(program.dequantized),
         )
         copy._by_content, copy._views = dict(self._by_content), dict(self._views)
         copy._producers, copy._count = dict(self._producers), self._count
@@ -194,9 +218,16 @@ class Builder:
             return self._by_content[key]
         name = self.fresh("c")
         self.program.constants[name] = array
+        known, origin = self._integers.get(_address(array), (None, None))
+        if known is not None and origin is not None and known.shape == array.shape:
+            self.program.dequantized[name] = origin
         if key is not None:
             self._by_content[key] = name
         return name
+
+    def note_dequantized(self, array: NDArray[Any], origin: Dequantized) -> None:
+        """Remember what an array is made of, for when it becomes a constant of the program."""
+        self._integers[_address(array)] = (array, origin)
 
     def emit_many(
         self,

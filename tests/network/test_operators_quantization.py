@@ -13,6 +13,7 @@ from operator_graphs import draw, graph_model
 
 from falsifier.errors import UnsupportedError
 from falsifier.network.lowering import lower
+from falsifier.network.onnxruntime_engine import OnnxruntimeEngine
 
 TYPES = [np.uint8, np.int8, np.uint16, np.int16]
 EXACT = 0.0
@@ -146,6 +147,43 @@ def test_gradient_of_a_quantised_layer_is_that_of_its_weights() -> None:
     seed = draw(2, 4).astype(np.float64)
     taken = gradient(model, draw(2, 6, rng_seed=1).astype(np.float64), seed)
     np.testing.assert_allclose(taken, seed @ (0.02 * weights.astype(np.float64)).T, rtol=1e-5)
+
+
+@pytest.mark.parametrize("activations", [np.uint8, np.int8])
+@pytest.mark.parametrize("channels", [False, True])
+def test_layers_between_quantisations(channels: bool, activations: Any) -> None:
+    """onnxruntime computes them with integers, and rounds halves otherwise than with floats: so does the engine."""
+    ones = np.ones(4) if channels else np.float64(1)
+    convolution: dict[str, Any] = {"w": whole_numbers(4, 3, 3, 3), "ws": 0.02 * ones, "wz": (0 * ones).astype(np.int8)}
+    matrix: dict[str, Any] = {"v": whole_numbers(4, 8), "vs": 0.05, "vz": np.int8(0)}
+    common: dict[str, Any] = {"s": 0.03, "z": activations(100), "ys": 0.05, "yz": activations(10), "ps": 0.2}
+    nodes = [
+        quantise(),
+        dequantise(result="d"),
+        dequantise("ws", "wz", "w", "wf", axis=0),
+        helper.make_node("Conv", ["d", "wf"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        quantise("ys", "yz", "r", "rq"),
+        dequantise("ys", "yz", "rq", "rf"),
+        helper.make_node("GlobalMaxPool", ["rf"], ["m"]),
+        helper.make_node("Flatten", ["m"], ["f"]),
+        quantise("ys", "yz", "f", "fq"),
+        dequantise("ys", "yz", "fq", "ff"),
+        dequantise("vs", "vz", "v", "vf"),
+        helper.make_node("MatMul", ["ff", "vf"], ["p"]),
+        quantise("ps", "yz", "p", "pq"),
+        dequantise("ps", "yz", "pq", "y"),
+    ]
+    model = graph_model(nodes, {"x": [1, 3, 6, 6]}, {**convolution, **matrix, **common})
+    x = batch(model, lanes=20)
+    check_outputs(model, x, EXACT, "onnxruntime")
+    taken = gradient(model, x.astype(np.float64), np.ones((20, 8)))
+    assert np.isfinite(taken).all()
+    assert (np.abs(taken).max(axis=1) > 0).mean() > 0.5
+    runner = OnnxruntimeEngine(lower(model), 1)
+    _, narrow = runner.vjp(x, np.ones((20, 8), np.float32))
+    agree = np.isclose(narrow, taken, rtol=1e-3, atol=1e-5).mean()
+    assert agree > 0.9  # a rounding on the way may differ
 
 
 @pytest.mark.parametrize("kind", [TensorProto.INT4, TensorProto.FLOAT8E4M3FN])
