@@ -1,30 +1,51 @@
-"""Portfolios: ordered, named lists of stages."""
+"""Portfolios: ordered, named lists of stages.
+
+A portfolio is a generator: a stage is imported and made when the search first comes to it, so that an instance which falls
+to the first points pays for no other stage.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from falsifier.errors import InputError
 from falsifier.search.stage import Stage
-from falsifier.search.stages.descent import Descent
-from falsifier.search.stages.enumerate import Enumeration
-from falsifier.search.stages.flips import Flips
-from falsifier.search.stages.gradient import Gradient
-from falsifier.search.stages.hopping import Hopping
-from falsifier.search.stages.nearest import Nearest
 from falsifier.search.stages.probe import Probe
-from falsifier.search.stages.reach import Reach
-from falsifier.search.stages.sampling import Sampling
-from falsifier.search.stages.screen import Screen
 
 
-def standard() -> list[Stage]:
+def standard() -> Iterator[Stage]:
     """Everything, the cheap first. Each stage says itself where it does not apply."""
-    return [Probe(), Screen(), Enumeration(), Reach(), Sampling(), Descent(), Gradient(), Hopping(), Flips(), Nearest()]
+    yield Probe()
+
+    from falsifier.search.stages.enumerate import Enumeration
+    from falsifier.search.stages.reach import Reach
+    from falsifier.search.stages.screen import Screen
+
+    yield Screen()
+    yield Enumeration()
+    yield Reach()
+
+    from falsifier.search.stages.descent import Descent
+    from falsifier.search.stages.gradient import Gradient
+    from falsifier.search.stages.sampling import Sampling
+
+    yield Sampling()
+    yield Descent()
+    yield Gradient()
+
+    from falsifier.search.stages.flips import Flips
+    from falsifier.search.stages.hopping import Hopping
+    from falsifier.search.stages.nearest import Nearest
+
+    yield Hopping()
+    yield Flips()
+    yield Nearest()
 
 
-PORTFOLIOS = {"standard": standard}
+PORTFOLIOS: dict[str, Callable[[], Iterator[Stage]]] = {"standard": standard}
 
 
-def stages_of(name: str) -> list[Stage]:
+def stages_of(name: str) -> Iterator[Stage]:
     """The stages of a named portfolio, fresh. Raises InputError for an unknown name."""
     if name not in PORTFOLIOS:
         raise InputError(f"unknown portfolio {name!r}: choose one of {', '.join(sorted(PORTFOLIOS))}")

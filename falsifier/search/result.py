@@ -13,12 +13,16 @@ from falsifier.verdict import StopReason
 
 @dataclass
 class StageRecord:
-    """What one stage did: calls, evaluations, seconds, and how often it raised the best margin of a target."""
+    """What one stage did: turns, evaluations, seconds, and how often it raised the best margin of a target.
+
+    applies: whether it had something to do when it was last asked.
+    """
 
     calls: int = 0
     evaluations: int = 0
     seconds: float = 0.0
     improvements: int = 0
+    applies: bool = True
 
 
 @dataclass(frozen=True)

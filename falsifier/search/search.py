@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from falsifier.search.source import ProblemSource
 from falsifier.search.stage import Stage
 from falsifier.verdict import StopReason
 
-_LONGEST = 0.6  # of the time left that one pass may plan to take
+_LONGEST_PASS = 0.6  # of the time left that one pass may plan to take
+_LONGEST_TURN = 0.25  # of the time left that one turn of the first pass may take
 
 
 def search(
@@ -25,7 +27,7 @@ def search(
     budget: Budget,
     rng: Rng,
     confirm: Callable[[NDArray[Any]], bool],
-    portfolio: str | list[Stage] = "standard",
+    portfolio: str | Iterable[Stage] = "standard",
 ) -> SearchResult:
     """Search the targets of `problems` for a point that `confirm` accepts.
 
@@ -35,46 +37,62 @@ def search(
     Raises InputError for an unknown name.
     """
     run = Run.start(problems, budget, rng, confirm)
-    todo = stages_of(portfolio) if isinstance(portfolio, str) else portfolio
     if run.problems.single.f == 0:
         return _only_point(run)
-    while not run.over():
-        before = budget.evaluations
-        live = []
-        fitted = _fitted(run, todo)
-        for stage in todo:
-            if not run.over() and _turn(run, stage, fitted * stage.slice * stage.growth**run.passes):
-                live.append(stage)
-        if not run.over() and budget.evaluations == before:
-            return _result(run, StopReason.EXHAUSTED)
-        todo = live
+    stages = _first_pass(run, stages_of(portfolio) if isinstance(portfolio, str) else portfolio)
+    worked = True
+    while worked and not run.over():
         run.passes += 1
+        before = budget.evaluations
+        fitted = _fitted(run, stages)
+        for stage in stages:
+            if not run.over():
+                _turn(run, stage, fitted * _planned(run, stage))
+        worked = budget.evaluations > before
     if run.found is not None:
         return _result(run, StopReason.CONFIRMED)
+    if not run.over():
+        return _result(run, StopReason.EXHAUSTED)
     return _result(run, StopReason.DEADLINE if budget.remaining() <= 0 else StopReason.EVALUATIONS)
 
 
+def _first_pass(run: Run, stages: Iterable[Stage]) -> list[Stage]:
+    """A turn of each stage, the next one made only when it is reached; the stages for further passes."""
+    made = []
+    for stage in stages:
+        made.append(stage)
+        most = math.inf if run.pace.nominal else _LONGEST_TURN * run.budget.remaining()
+        _turn(run, stage, min(stage.slice, most))
+        if run.over():
+            break
+    return made
+
+
+def _planned(run: Run, stage: Stage) -> float:
+    """Seconds of a stage's turn in this pass, were there time without end; 0 for one that had nothing to do."""
+    return stage.slice * stage.growth**run.passes if run.records[stage.name].applies else 0.0
+
+
 def _fitted(run: Run, stages: list[Stage]) -> float:
-    """The factor at most 1 by which the turns of the next pass are cut so that the time left sees it and another."""
+    """The factor at most 1 by which the turns of a pass are cut so that the time left sees it and another."""
     if run.pace.nominal:
         return 1.0
-    planned = sum(stage.slice * stage.growth**run.passes for stage in stages)
-    return min(1.0, max(_LONGEST * run.budget.remaining(), 0.05) / planned)
+    planned = sum(_planned(run, stage) for stage in stages)
+    return min(1.0, max(_LONGEST_PASS * run.budget.remaining(), 0.05) / max(planned, 1e-9))
 
 
-def _turn(run: Run, stage: Stage, seconds: float) -> bool:
-    """One turn of a stage, recorded; False where it has nothing to do any more."""
+def _turn(run: Run, stage: Stage, seconds: float) -> None:
+    """One turn of a stage, recorded."""
     run.stage = stage.name
     record, started, evaluations = run.record, run.budget.clock(), run.budget.evaluations
     # Asked only now: the question may build the batched engine, which an easy instance never needs.
-    applies = stage.applies(run)
-    if applies and not run.over():
+    record.applies = stage.applies(run)
+    if record.applies and not run.over():
         run.until = run.pace.now() + seconds
         stage.turn(run)
         record.calls += 1
     record.evaluations += run.budget.evaluations - evaluations
     record.seconds += run.budget.clock() - started
-    return applies
 
 
 def _only_point(run: Run) -> SearchResult:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from falsifier.arrays import as_like, namespace
 from falsifier.search.run import Run
+from falsifier.search.stage import Stage
 
 
 class Nearest:
@@ -21,7 +20,7 @@ class Nearest:
 
     def __init__(self, seconds: float = 0.05) -> None:
         self.slice = seconds
-        self._done = 0
+        self._stages: list[Stage] | None = None
 
     def applies(self, run: Run) -> bool:
         """Where the nearest-rounded boxes differ."""
@@ -47,14 +46,13 @@ class Nearest:
             run.evaluate(outer, pushed, target)
         if run.passes < 1:
             return
+        if self._stages is None:
+            self._stages = [stage for stage in standard() if stage.name not in (self.name, "probe")]
         inside = replace(run, problems=source)
-        for stage in standard():
-            if stage.name == self.name or not stage.applies(inside) or inside.over():
-                continue
+        for stage in self._stages:
             inside.stage = f"{self.name}/{stage.name}"
-            start = run.pace.now()
-            inside.until = min(run.until, start + (run.until - start) / 3)
-            stage.turn(inside)
-        run.found = inside.found
-        self._done += 1
-        run.dealt = int(np.int64(inside.dealt))
+            if not inside.over() and stage.applies(inside):
+                now = run.pace.now()
+                inside.until = now + (run.until - now) / 3
+                stage.turn(inside)
+        run.found, run.dealt, run.rounds = inside.found, inside.dealt, inside.rounds
