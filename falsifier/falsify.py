@@ -107,6 +107,15 @@ class Prepared:
         except (UnsupportedError, EngineError, MemoryError) as error:
             self._obstacle = error
 
+    def warm(self) -> None:
+        """Make what a search may come to need, so that it finds it ready.
+
+        That is conversion: networks are run on points of the unit box alone, whatever the query says, and engines are
+        checked in the query's box only once the search asks for one. The search does what it would have done without.
+        """
+        if self._obstacle is None and not self._problems.spec.empty:
+            self._problems.warm()
+
     def search(
         self,
         deadline: float,
@@ -162,6 +171,7 @@ class Problems:
         types = [tensor.dtype for tensor in network.reference.inputs]
         rounding = Rounding.NEAREST if inner else Rounding.INWARD
         self.spec = compile_query(query, network.reference.dtype, rounding, types=types)
+        self._problems: dict[str, Problem] = {}  # by the name of their engine
         self.engine_name = "single-sample"  # of the engine that was used last
 
     @property
@@ -180,7 +190,16 @@ class Problems:
 
     @cached_property
     def batched(self) -> Problem:
-        return Problem(self.spec, self._engine, self._budget)
+        return self._on(self._engine)
+
+    def warm(self) -> None:
+        """Make engines and the problems on them (`Prepared.warm`)."""
+        from falsifier.network.rehearsal import rehearse
+
+        engine = self._network.engine(self._device)
+        for problems in filter(None, (self, self.nearest)):
+            rehearse(problems.single.engine)
+            rehearse(problems._on(engine).engine)
 
     @cached_property
     def nearest(self) -> Problems | None:
@@ -194,13 +213,20 @@ class Problems:
 
     @cached_property
     def _engine(self) -> Engine:
-        if self._inner:
-            return self._inner._engine
-        engine = self._network.engine(self._device, self._hull())
-        if engine.name != "single-sample" and compares_outputs(self.spec):
-            engine = on_logits(engine, self._network.lowered)
+        engine = self._inner._engine if self._inner else self._network.engine(self._device, self._hull())
         self.engine_name = engine.name
         return engine
+
+    def _on(self, engine: Engine) -> Problem:
+        """The problem on an engine, on its logits where those decide as well."""
+        if engine.name not in self._problems:
+            seen = engine
+            if self._inner:
+                seen = self._inner._on(engine).engine
+            elif engine.name != "single-sample" and compares_outputs(self.spec):
+                seen = on_logits(engine, self._network.lowered)
+            self._problems[engine.name] = Problem(self.spec, seen, self._budget)
+        return self._problems[engine.name]
 
     def _hull(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """The least box `[n]` around the boxes of all targets."""

@@ -40,6 +40,7 @@ class Network:
         self.origin = origin
         self.shapes = None if shapes is None else [tuple(s) for s in shapes]
         self.report: tuple[Attempt, ...] = ()
+        self.engines: dict[tuple[str, str], Engine] = {}  # made so far, by name and the device asked for
 
     @property
     def data(self) -> bytes:

@@ -47,7 +47,9 @@ def choose(
     spare: tuple[Engine, Attempt] | None = None
     for name in order:
         try:
-            engine = makers[name](lowered, device)
+            if (name, device) not in network.engines:
+                network.engines[name, device] = makers[name](lowered, device)
+            engine = network.engines[name, device]
             outcome = _checked(engine, network, box, lowered, gradient) if check else None
         except (EngineError, UnsupportedError, MemoryError) as error:
             attempts.append(Attempt(name, False, str(error) or type(error).__name__))
