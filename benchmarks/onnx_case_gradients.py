@@ -127,7 +127,7 @@ def _against_differences(
             claimed = np.where(direction != 0, gradient * direction, 0).sum(axis=1)
             noise = 1e-14 * np.abs(here) / h
             slope = np.abs(ahead) + np.abs(behind) + 1e-3
-            kink = (np.abs(fine - coarse) > 1e-5 * slope + noise) | (np.abs(ahead - behind) > 1e-3 * slope + noise)
+            kink = (np.abs(fine - coarse) > 1e-5 * slope + noise) | (np.abs(ahead - behind) > 1e-4 * slope + noise)
             smooth = np.isfinite(fine) & np.isfinite(claimed) & ~kink
             smooth_seen |= bool(smooth.any())
             clear &= smooth
