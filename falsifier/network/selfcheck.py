@@ -23,6 +23,7 @@ _OF_SPREAD = 2e-3
 _OF_SPREAD_DISCRETE = 5e-2  # one step of a rounding inside the network is a step of the output
 _OF_MAGNITUDE = 1e-5  # of the output's own
 _OF_LARGEST = 1e-6  # of the largest output's: small ones are often differences of numbers as large as that
+_OF_ONE = 8  # steps of 1.0 in its type: sigmoids and softmaxes round at that grain however small their values are
 _OF_STEP = 32  # times what one step of the inputs' last bit changes
 
 
@@ -131,7 +132,7 @@ def relative_deviation(
         magnitude = np.abs(finite).max(axis=0)
         rounding = np.maximum(_OF_MAGNITUDE * magnitude, _OF_LARGEST * magnitude.max()) + _OF_STEP * noise
         tolerated = np.maximum(tolerated, rounding)
-        tolerated = np.maximum(tolerated, np.finfo(np.float32).tiny)
+        tolerated = np.maximum(tolerated, _OF_ONE * np.finfo(expected.dtype).eps)
         difference = np.abs(got.astype(np.float64) - expected)
         agree = (got == expected) | (np.isnan(got) & np.isnan(expected))
         ratio = np.where(agree, 0, difference / tolerated)

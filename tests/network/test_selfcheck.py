@@ -225,3 +225,14 @@ def test_a_device_that_cannot_be_had_is_an_error(monkeypatch: pytest.MonkeyPatch
 def test_batch_traps_are_served_by_the_batched_engine() -> None:
     for name in ("reshape to a fixed leading one", "flatten at axis 0", "mean over the batch axis"):
         assert load(AFFINE[name]).engine().name == "onnxruntime"
+
+
+def test_the_grain_of_one_is_rounding_however_small_the_values() -> None:
+    # a sigmoid far below 0: onnxruntime gives multiples of the last bit of 1
+    expected = np.array([[0.0], [8.94e-8], [1.79e-7]], dtype=np.float32)
+    none = np.zeros(1)
+    assert relative_deviation(expected + np.float32(1.5e-7), expected, none, False).max() < 1
+    assert relative_deviation(expected + np.float32(1.5e-6), expected, none, False).max() > 1
+    # in float64 the same values are numbers
+    wide = expected.astype(np.float64)
+    assert relative_deviation(wide + 1.5e-7, wide, none, False).max() > 1
