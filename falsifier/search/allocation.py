@@ -12,6 +12,7 @@ from falsifier.search.run import Run
 
 _FLOOR = 0.25  # of the lanes, dealt to all open targets in turn
 _HALVING = 4.0  # ranks over which the share of a target halves
+_GOLDEN = 0.6180339887498949
 
 
 def spread(run: Run, lanes: int) -> NDArray[np.int64]:
@@ -25,11 +26,13 @@ def spread(run: Run, lanes: int) -> NDArray[np.int64]:
         return np.zeros(lanes, dtype=np.int64)
     if ranked.size == 1:
         return np.full(lanes, ranked[0], dtype=np.int64)
-    floor = max(1, round(_FLOOR * lanes)) if lanes > 1 else run.dealt % 2
-    dealt = (run.dealt + np.arange(floor)) % ranked.size
-    run.dealt += max(1, floor)
-    weight = 0.5 ** (np.arange(ranked.size) / _HALVING)
-    quota = np.cumsum(weight / weight.sum())
-    ranks = np.searchsorted(quota, (np.arange(lanes - floor) + 0.5) / max(1, lanes - floor))
-    by_number = np.sort(ranked)
-    return np.sort(np.concatenate([by_number[dealt], ranked[np.minimum(ranks, ranked.size - 1)]]))
+    floor = max(1, round(_FLOOR * lanes)) if lanes > 1 else run.deals % 2
+    in_turn = np.sort(ranked)[(run.dealt + np.arange(floor)) % ranked.size]
+    run.dealt += floor
+    run.deals += 1
+    share = np.cumsum(0.5 ** (np.arange(ranked.size) / _HALVING))
+    # Evenly spaced, at an offset that changes from deal to deal: few lanes meet all ranks in time, the first most often.
+    offset = run.deals * _GOLDEN % 1.0
+    places = (np.arange(lanes - floor) + offset) / max(1, lanes - floor)
+    ranks = np.searchsorted(share / share[-1], places, side="right")
+    return np.sort(np.concatenate([in_turn, ranked[np.minimum(ranks, ranked.size - 1)]]))

@@ -57,6 +57,6 @@ class Pace:
     def fits(self, work: Work, seconds: float, unknown: int) -> int:
         """How many evaluations fit into `seconds` (at least 1); `unknown` while the speed is not known."""
         each = self.seconds(work)
-        left = self.budget.evaluations_left()
+        left = self.budget.evaluations_left() - 1  # one is kept for the door
         count = unknown if each is None else seconds / max(each, 1e-9)
         return max(1, int(min(count, left, 1 << 24))) if not math.isnan(count) else 1

@@ -49,6 +49,7 @@ class Run:
     rounds: int = 0
     rebased: bool = False  # whether the ledger's margins are the batched engine's
     passes: int = 0  # of the portfolio, completed
+    deals: int = 0  # how often lanes were dealt to targets
     dealt: int = 0  # lanes dealt to targets in turn so far
     until: float = 0.0  # reading of `pace` at which the stage at work hands over
 
@@ -82,13 +83,17 @@ class Run:
 
     def over(self) -> bool:
         """Whether the search ends here."""
-        return self.found is not None or self.budget.exhausted()
+        return self.found is not None or self.budget.remaining() <= 0 or self.room() < 1
 
     def going(self, evaluations: int = 1) -> bool:
         """Whether the stage at work may make this many more evaluations."""
         if self.over() or self.pace.now() >= self.until:
             return False
-        return self.budget.evaluations_left() >= evaluations
+        return self.room() >= evaluations
+
+    def room(self) -> int:
+        """Evaluations that may still be made: one is kept for the door."""
+        return int(min(self.budget.evaluations_left() - 1, 1 << 24))
 
     def left(self) -> float:
         """Seconds that the stage at work still has, by the pace's clock."""

@@ -49,11 +49,7 @@ def search(
             if not run.over():
                 _turn(run, stage, fitted * _planned(run, stage))
         worked = budget.evaluations > before
-    if run.found is not None:
-        return _result(run, StopReason.CONFIRMED)
-    if not run.over():
-        return _result(run, StopReason.EXHAUSTED)
-    return _result(run, StopReason.DEADLINE if budget.remaining() <= 0 else StopReason.EVALUATIONS)
+    return _result(run, StopReason.EXHAUSTED)
 
 
 def _first_pass(run: Run, stages: Iterable[Stage]) -> list[Stage]:
@@ -99,13 +95,19 @@ def _only_point(run: Run) -> SearchResult:
     """Every input is fixed: one evaluation decides."""
     problem = run.problems.single
     run.stage = "point"
-    if not run.over():
-        run.screen(problem, np.zeros((1, 0), dtype=problem.dtype))
-    return _result(run, StopReason.CONFIRMED if run.found else StopReason.SINGLE_POINT)
+    if run.over():
+        return _result(run, StopReason.SINGLE_POINT)
+    run.screen(problem, np.zeros((1, 0), dtype=problem.dtype))
+    return _result(run, StopReason.SINGLE_POINT, decided=True)
 
 
-def _result(run: Run, reason: StopReason) -> SearchResult:
+def _result(run: Run, reason: StopReason, *, decided: bool = False) -> SearchResult:
+    """The result; `reason` counts where neither a witness nor the end of the budget is the reason."""
     found = run.found
+    if found is not None:
+        reason = StopReason.CONFIRMED
+    elif run.over() and not decided:
+        reason = StopReason.DEADLINE if run.budget.remaining() <= 0 else StopReason.EVALUATIONS
     kept = [int(aim) for aim in run.ledger.ranked()[:1000]]
     points = {aim: point for aim in kept if (point := run.ledger.point(aim)) is not None}
     return SearchResult(

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from falsifier.problem import Problem
 
 _DIMENSIONS = 3
-_POINTS = 1 << 20
+_POINTS = 1 << 20  # of a target at most
+_BLOCK = 1024  # points evaluated at once
 
 
 class Enumeration:
@@ -48,7 +49,7 @@ class Enumeration:
                 self._aim = self._left.pop(0)
                 self._points = self._lattice(run, problem, self._aim)
                 continue
-            size = min(run.pace.fits(work, max(min(run.left(), 0.25), 0.0), 16), len(self._points))
+            size = min(_BLOCK, run.pace.fits(work, max(min(run.left(), 0.25), 0.0), 16), len(self._points))
             part, self._points = self._points[:size], self._points[size:]
             points = as_like(part, problem.like, problem.dtype)
             run.evaluate(problem, points, as_like(np.full(size, self._aim), problem.like))

@@ -74,7 +74,7 @@ class Gradient:
         if lanes * steps > affordable:
             lanes = int(np.clip(affordable / steps, 2, lanes))
             steps = int(np.clip(affordable / lanes, 8, steps))
-        lanes = int(min(lanes, max(1, run.budget.evaluations_left())))
+        lanes = max(1, min(lanes, run.room()))
         return _Round(run, problem, lanes, steps, self._schedules, grown)
 
 

@@ -70,7 +70,7 @@ class Hopping:
             lanes = max(
                 lanes, min(self._population.target.size, 2 * lanes)
             )  # the end of a turn does not shrink it at once
-        return int(max(1, min(lanes, run.budget.evaluations_left())))
+        return max(1, min(lanes, run.room()))
 
     def _deal(self, run: Run, problem: Problem, lanes: int, rng: Rng) -> Array:
         """Deal lanes to targets, and give the points to climb from: moved lanes, or fresh starts for new ones."""

@@ -44,7 +44,7 @@ class Sampling:
         while run.going(1):
             most = max(1, _BLOCK // problem.f)
             fits = run.pace.fits(work, max(run.left(), 0.0), 256)
-            size = max(1, min(size, most, fits, int(min(run.budget.evaluations_left(), 1 << 24))))
+            size = max(1, min(size, most, fits, run.room()))
             self.block(run, problem, size)
             size *= 4
 

@@ -1,0 +1,206 @@
+"""Each stage alone: what it is there for falls within so many evaluations, whatever the rng seed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from toy_problems import Floats, Formula, Toy, relu_network, run, toy
+
+from falsifier.budget import Budget
+from falsifier.search.stages.descent import Descent
+from falsifier.search.stages.enumerate import Enumeration
+from falsifier.search.stages.flips import Flips
+from falsifier.search.stages.gradient import Gradient
+from falsifier.search.stages.hopping import Hopping
+from falsifier.search.stages.nearest import Nearest
+from falsifier.search.stages.probe import Probe
+from falsifier.search.stages.reach import Reach
+from falsifier.search.stages.sampling import Sampling
+from falsifier.search.stages.screen import Screen
+from falsifier.spec import Rounding
+from falsifier.verdict import StopReason
+
+SEEDS = range(5)
+ARRAYS = pytest.mark.parametrize("torch", [False, True])
+
+
+def plus(*weights: float) -> Formula:
+    """One output, a weighted sum of the inputs."""
+    row = np.array(weights, dtype=np.float32)
+    return Formula(
+        len(row),
+        1,
+        lambda x: np.asarray((x * row).sum(axis=1, keepdims=True)),
+        lambda x, seed: np.asarray(seed * row),
+    )
+
+
+def test_probe_begins_with_the_centre() -> None:
+    instance = toy(plus(1, 1), "(assert (>= Y_0 9))", [0, 2], [1, 4])
+    result = run(instance, stages=[Probe(points=50)])
+    assert result.reason is StopReason.EXHAUSTED
+    points = instance.one.points()
+    assert len(points) == 50
+    np.testing.assert_array_equal(points[0], [0.5, 3])
+    np.testing.assert_array_equal(points[1:3], [[0, 2], [1, 4]])
+    assert not instance.many.seen
+
+
+def test_probe_gives_way_where_samples_are_slow() -> None:
+    seconds = [0.0]
+
+    def slow(x: Floats) -> Floats:
+        seconds[0] += 0.05 * len(x)
+        return x[:, :1]
+
+    instance = toy(Formula(2, 1, slow), "(assert (>= Y_0 9))", [0, 2], [1, 4])
+    run(Toy(instance.formula, instance.text, Budget(deadline=60.0, clock=lambda: seconds[0])), stages=[Probe()])
+    assert 1 <= seconds[0] / 0.05 <= 4
+
+
+@ARRAYS
+def test_sampling_fills_few_dimensions(torch: bool) -> None:
+    def bump(x: Floats) -> Floats:
+        return np.asarray(0.05 - np.abs(x - np.array([0.31, -0.57, 0.83])).max(axis=1, keepdims=True))
+
+    for seed in SEEDS:  # a cube of side 0.1 in one of side 2: one point in 8000
+        instance = toy(Formula(3, 1, bump), "(assert (>= Y_0 0))", [-1] * 3, [1] * 3, 60_000, torch=torch)
+        assert run(instance, seed, [Sampling()]).found
+
+
+def test_enumeration_meets_every_integer_point() -> None:
+    def spot(x: Floats) -> Floats:
+        return np.asarray((np.floor(x) == [17, 42]).all(axis=1, keepdims=True) * 1.0)
+
+    for seed in SEEDS:
+        instance = toy(Formula(2, 1, spot), "(assert (>= Y_0 1))", [0, 0], [62, 62], 2 * 63 * 63, differentiable=False)
+        result = run(instance, seed, [Enumeration()])
+        assert result.found
+        assert result.evaluations <= 4 * 1024 + 1
+    instance = toy(Formula(2, 1, spot), "(assert (>= Y_0 2))", [0, 0], [62, 62], 10**6, differentiable=False)
+    assert run(instance, 0, [Enumeration()]).reason is StopReason.EXHAUSTED
+    whole = np.unique(instance.many.points(), axis=0)
+    assert len(whole[(whole == np.round(whole)).all(axis=1)]) == 63 * 63
+
+
+def test_enumeration_leaves_other_boxes_alone() -> None:
+    for lower, upper in (([0, 0.5], [9, 9]), ([0] * 4, [9] * 4)):
+        instance = toy(plus(*[1.0] * len(lower)), "(assert (>= Y_0 99))", lower, upper)
+        assert run(instance, 0, [Enumeration()]).evaluations == 0
+
+
+@ARRAYS
+def test_screen_looks_into_every_box(torch: bool) -> None:
+    edges = np.arange(3000) / 3000
+    boxes = "".join(f"(and (>= X_0 {a:.7f}) (<= X_0 {a + 1 / 4000:.7f}) (>= Y_0 0.5))\n" for a in edges)
+
+    def peak(x: Floats) -> Floats:
+        return np.asarray(1 - np.abs(x - edges[1234]) * 20000)
+
+    instance = toy(Formula(1, 1, peak), f"(assert (or {boxes}))", [0], [1], torch=torch)
+    result = run(instance, 0, [Screen()])
+    assert result.found
+    assert result.target == 1234
+    assert result.evaluations <= 3 * 3000 + 1
+
+
+@ARRAYS
+def test_reach_solves_affine_networks_at_once(torch: bool) -> None:
+    weights = np.random.default_rng(0).normal(size=200)
+    most = float(np.abs(weights).sum())
+    instance = toy(plus(*weights), f"(assert (>= Y_0 {most - 1e-3}))", [-1] * 200, [1] * 200, torch=torch)
+    result = run(instance, 0, [Reach()])
+    assert result.found
+    assert result.evaluations == 3  # a gradient, its corner, the door
+
+
+def test_reach_ranks_targets() -> None:
+    """The margin of the second disjunct is worse at the centre and better at the far corner."""
+    clauses = "(assert (or (and (>= Y_0 0.6)) (and (>= Y_1 5))))"
+    formula = Formula(
+        2,
+        2,
+        lambda x: np.stack([0.5 * x[:, 0], 4 * x[:, 1]], axis=1),
+        lambda x, seed: np.stack([0.5 * seed[:, 0], 4 * seed[:, 1]], axis=1),
+    )
+    instance = toy(formula, clauses, [-1, -1], [1, 1])
+    result = run(instance, 0, [Reach()])
+    assert not result.found
+    assert list(result.points)[0] == 0  # ranked by the better of margin and reach: -0.1 against -1
+
+
+@ARRAYS
+def test_descent_finds_a_narrow_conjunction(torch: bool) -> None:
+    """Four atoms over five inputs, satisfied in a region of about 1e-7 of the box."""
+    network = relu_network(3, (5, 24, 24, 4))
+    peak = np.array([[0.3, -0.2, 0.7, -0.6, 0.1]], dtype=np.float32)
+    values = network.function(peak)[0]
+    clauses = "".join(f"(assert ({'<=' if i % 2 else '>='} Y_{i} {v:.6f}))" for i, v in enumerate(values))
+    width = "".join(
+        f"(assert ({'>=' if i % 2 else '<='} Y_{i} {v + (-0.01 if i % 2 else 0.01):.6f}))" for i, v in enumerate(values)
+    )
+    for seed in SEEDS:
+        instance = toy(network, clauses + width, [-1] * 5, [1] * 5, 400_000, torch=torch, differentiable=False)
+        assert run(instance, seed, [Descent()]).found
+
+
+@ARRAYS
+def test_gradient_climbs_in_many_dimensions(torch: bool) -> None:
+    network = relu_network(5, (300, 40, 40, 3))
+    for seed in SEEDS:
+        instance = toy(network, "(assert (>= Y_0 Y_1))(assert (>= Y_0 Y_2))", [-0.5] * 300, [0.5] * 300, torch=torch)
+        result = run(instance, seed, [Gradient()])
+        assert result.found
+        assert result.evaluations <= 400
+
+
+@ARRAYS
+def test_hopping_leaves_local_optima(torch: bool) -> None:
+    """Many bumps of growing height: a climb from a random start ends on a low one."""
+
+    def height(x: Floats) -> Floats:
+        return np.asarray((np.cos(9 * x) + 0.9 * x).mean(axis=1, keepdims=True))
+
+    def slope(x: Floats, seed: Floats) -> Floats:
+        return np.asarray(seed * (0.9 - 9 * np.sin(9 * x)) / x.shape[1])
+
+    bumps = np.cos(9 * np.linspace(-1, 1, 10001)) + 0.9 * np.linspace(-1, 1, 10001)
+    assert 1.6 < bumps.max() < 1.65
+    for seed in SEEDS:
+        formula = Formula(8, 1, height, slope)
+        instance = toy(formula, "(assert (>= Y_0 1.6))", [-1] * 8, [1] * 8, 150_000, torch=torch)
+        assert run(instance, seed, [Hopping()]).found
+
+
+@ARRAYS
+def test_flips_satisfy_clauses(torch: bool) -> None:
+    """A planted 3-SAT formula over 24 variables as a step function: no gradient, plateaus everywhere."""
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 2, 24)
+    variables = np.stack([rng.permutation(24)[:3] for _ in range(90)])
+    negated = rng.integers(0, 2, (90, 3))
+    negated[:, 0] = 1 - truth[variables[:, 0]]  # the first literal of each clause is true
+
+    def satisfied(x: Floats) -> Floats:
+        literal = (x[:, variables] >= 0.5) != negated.astype(bool)
+        return np.asarray(literal.any(axis=2).sum(axis=1, keepdims=True), dtype=np.float32)
+
+    for seed in SEEDS:
+        instance = toy(Formula(24, 1, satisfied), "(assert (>= Y_0 90))", [0] * 24, [1] * 24, 200_000, torch=torch)
+        assert run(instance, seed, [Flips()]).found
+
+
+@pytest.mark.parametrize("lower", [0.1, 0.3])
+def test_nearest_looks_just_outside(lower: float) -> None:
+    """T04: float32(0.3) is the only float32 that is at least 0.3 and at most the rounded bound."""
+    text = "(assert (>= Y_0 0.3))"
+    inner = toy(plus(1), text, [0.1], [0.3])
+    outer = toy(plus(1), text, [0.1], [0.3], rounding=Rounding.NEAREST)
+    outer.budget = inner.budget
+    inner.nearest = outer
+    result = run(inner, 0, [Probe(), Nearest()], confirm=outer.holds)
+    assert result.found
+    assert result.point is not None
+    assert result.point[0] == np.float32(0.3)
+    assert result.stage is not None
+    assert result.stage.startswith("nearest")
