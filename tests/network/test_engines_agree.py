@@ -9,6 +9,7 @@ import pytest
 from agreement import ARENA, Row, build, compare, deviation, gradient_difference, networks, query_box, widened
 
 from falsifier.network import load
+from falsifier.network.torch_engine import TorchEngine
 
 PLANTED = ARENA.parent / "planted"
 # parts of an output's spread: where outputs are differences of large numbers any float32 engine reaches 2e-2
@@ -44,6 +45,15 @@ def test_there_are_networks_to_compare() -> None:
 @pytest.mark.parametrize(("family", "path", "query"), SAMPLE, ids=[family for family, _, _ in SAMPLE])
 def test_a_network_of_each_family(family: str, path: Path, query: Path) -> None:
     _agrees(compare(family, path, query))
+
+
+@pytest.mark.parametrize(("family", "path", "query"), SAMPLE, ids=[family for family, _, _ in SAMPLE])
+def test_torch_waits_for_no_device_on_a_network_of_each_family(family: str, path: Path, query: Path) -> None:
+    # a meta tensor has no numbers to wait for
+    engine = TorchEngine(load(path).lowered, "meta")
+    x, seed = (engine.asarray(np.zeros((3, size))) for size in (engine.n, engine.m))
+    outputs, gradient = engine.vjp(x, seed, seed[:, 0])
+    assert (outputs.shape, gradient.shape) == ((3, engine.m), (3, engine.n))
 
 
 @pytest.mark.whole
