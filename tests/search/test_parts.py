@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -217,9 +216,9 @@ def test_low_discrepancy_is_more_even_than_chance() -> None:
 
 def test_lattice_rounds_inside_the_box() -> None:
     points = np.array([[0.4, 0.4], [9.7, 9.7]], dtype=np.float32)
-    lower, upper = np.float32([[0.2, 0.0]]), np.float32([[9.6, 10.0]])
+    lower, upper = np.array([[0.2, 0.0]], np.float32), np.array([[9.6, 10.0]], np.float32)
     rounded = lattice(points, lower, upper, np.array([True, False]))
-    np.testing.assert_array_equal(rounded, np.float32([[1, 0.4], [9, 9.7]]))
+    np.testing.assert_array_equal(rounded, np.array([[1, 0.4], [9, 9.7]], np.float32))
 
 
 def test_integer_valued_inputs_are_recognised() -> None:

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from toy_problems import Floats, Formula, Toy, relu_network, run, toy
 
+from falsifier.arrays import Rng
 from falsifier.budget import Budget
+from falsifier.search.run import Run
 from falsifier.search.stages.descent import Descent
 from falsifier.search.stages.enumerate import Enumeration
 from falsifier.search.stages.flips import Flips
@@ -114,19 +116,20 @@ def test_reach_solves_affine_networks_at_once(torch: bool) -> None:
     assert result.evaluations == 3  # a gradient, its corner, the door
 
 
-def test_reach_ranks_targets() -> None:
-    """The margin of the second disjunct is worse at the centre and better at the far corner."""
-    clauses = "(assert (or (and (>= Y_0 0.6)) (and (>= Y_1 5))))"
+def test_reach_is_what_a_first_order_step_promises() -> None:
+    """The second disjunct is farther at the centre and nearer at its best corner."""
     formula = Formula(
         2,
         2,
-        lambda x: np.stack([0.5 * x[:, 0], 4 * x[:, 1]], axis=1),
-        lambda x, seed: np.stack([0.5 * seed[:, 0], 4 * seed[:, 1]], axis=1),
+        lambda x: np.stack([0.1 * x[:, 0], 4.9 * x[:, 1]], axis=1),
+        lambda x, seed: np.stack([0.1 * seed[:, 0], 4.9 * seed[:, 1]], axis=1),
     )
-    instance = toy(formula, clauses, [-1, -1], [1, 1])
-    result = run(instance, 0, [Reach()])
-    assert not result.found
-    assert list(result.points)[0] == 0  # ranked by the better of margin and reach: -0.1 against -1
+    instance = toy(formula, "(assert (or (and (>= Y_0 0.6)) (and (>= Y_1 5))))", [-1, -1], [1, 1])
+    state = Run.start(instance, instance.budget, Rng(0), instance.holds)
+    state.until = np.inf
+    Reach().turn(state)
+    np.testing.assert_allclose(state.ledger.reach, [-0.5, -0.1], atol=1e-5)
+    assert state.ledger.ranked().tolist() == [1, 0]
 
 
 @ARRAYS
