@@ -96,6 +96,16 @@ FILES: dict[str, tuple[str, str]] = {
     "einsum": ("Einsum", "Einsum"),
     "sampling": ("AffineGrid GridSample Col2Im", "GridSample"),
     "spectral": ("DFT STFT", ""),
+    "contributed": (
+        "com.microsoft.BiasGelu com.microsoft.FastGelu com.microsoft.Gelu com.microsoft.QuickGelu "
+        "com.microsoft.FusedMatMul com.microsoft.FusedConv com.microsoft.FusedGemm "
+        "com.microsoft.SkipLayerNormalization com.microsoft.SkipSimplifiedLayerNormalization "
+        "com.microsoft.QuantizeLinear com.microsoft.DequantizeLinear com.microsoft.QLinearAdd "
+        "com.microsoft.QLinearMul com.microsoft.QLinearSigmoid com.microsoft.QLinearLeakyRelu "
+        "com.microsoft.QLinearGlobalAveragePool com.microsoft.QLinearConcat "
+        "com.microsoft.MatMulIntegerToFloat com.microsoft.DynamicQuantizeMatMul SimplifiedLayerNormalization",
+        "",
+    ),
     "refused": (
         "NonZero NonMaxSuppression Unique ConstantOfShape Range Bernoulli Multinomial RandomNormalLike "
         "RandomUniformLike Loop Scan SequenceMap Optional OptionalGetElement OptionalHasElement SequenceAt "
