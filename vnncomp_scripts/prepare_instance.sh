@@ -1,11 +1,21 @@
 #!/usr/bin/env bash
 # prepare_instance.sh v1 CATEGORY ONNX VNNLIB
-# Analyses, converts and keeps nothing of the instance: it compiles the tool's Python files where that is not done yet, and
-# loads the libraries once, so that the timed run finds them in the page cache.
+# Analyses nothing: it compiles the tool's Python files where that is not done yet, and starts a worker that has the libraries
+# loaded, the network converted and the query read when run_instance.sh asks it. FALSIFIER_WORKER=off starts none; as a number
+# it is how many seconds a worker waits for its run.
 { set +x; } 2>/dev/null
-here=${BASH_SOURCE[0]%/*}
-python=${FALSIFIER_PYTHON:-$here/../.venv/bin/python}
-[[ -x $python ]] || python=python3
+here=${BASH_SOURCE[0]%/*} onnx=$3 vnnlib=$4 started=
+trap 'kill -TERM $started 2>/dev/null; exit 143' TERM INT HUP
+. "$here/../falsifier/worker/client.sh"
+describe_instance
+export PYTHONPATH=$here/..${PYTHONPATH:+:$PYTHONPATH}
 "$python" -m compileall -q "$here/../falsifier" >/dev/null 2>&1
-PYTHONPATH=$here/..${PYTHONPATH:+:$PYTHONPATH} "$python" -P -c 'import onnx, onnxruntime, falsifier.falsify' >/dev/null 2>&1
+if [[ ${FALSIFIER_WORKER:-} == off ]]; then # the timed run finds the libraries in the page cache at least
+    "$python" -P -c 'import onnx, onnxruntime, falsifier.falsify' >/dev/null 2>&1 &
+else
+    "$python" -P -m falsifier serve --folder="$workers" --identity="$identity" --unused="${FALSIFIER_WORKER:-900}" \
+        --network="$onnx" -- "$vnnlib" >/dev/null &
+fi
+started=$!
+wait "$started"
 exit 0

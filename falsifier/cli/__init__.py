@@ -1,4 +1,4 @@
-"""The command `falsifier`: verify, supports, check, doctor. One file per command, each imported when it is called.
+"""The command `falsifier`: verify, supports, check, doctor, serve. One file per command, imported when it is called.
 
 stdout carries answers alone, in the words of the VNN-LIB standard; everything else goes to stderr.
 Exit status: 0 for every completed run whatever the verdict, 2 for bad input, 1 for an internal error.
@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from falsifier import __version__
 
-COMMANDS = ("verify", "supports", "check", "doctor")
+COMMANDS = ("verify", "supports", "check", "doctor", "serve")
 _USAGE = f"""\
 usage: falsifier {{{",".join(COMMANDS)}}} ...   (falsifier COMMAND --help says more)
        falsifier --name | --version
@@ -22,6 +22,7 @@ usage: falsifier {{{",".join(COMMANDS)}}} ...   (falsifier COMMAND --help says m
   supports  say what this solver supports, for the standard's tools
   check     judge a witness, of this tool or of any other
   doctor    versions, devices, and which engine serves a model
+  serve     prepare one instance and wait for its run; the competition's scripts use it
 """
 
 
@@ -49,13 +50,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(command: str, words: list[str], started: float) -> int:
-    """Import and run one command; bad input becomes one line."""
+    """Import and run one command."""
     from importlib import import_module
 
+    return reported(lambda: import_module(f"falsifier.cli.{command}").run(words, started))
+
+
+def reported(action: Callable[[], int]) -> int:
+    """The exit status of an action; bad input becomes one line on stderr."""
     from falsifier.errors import FalsifierError, InputError
 
     try:
-        status: int = import_module(f"falsifier.cli.{command}").run(words, started)
+        return action()
     except FalsifierError as error:
         print(f"falsifier: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
@@ -66,4 +72,3 @@ def _run(command: str, words: list[str], started: float) -> int:
     except KeyboardInterrupt:
         print("falsifier: interrupted", file=sys.stderr)
         return 130
-    return status

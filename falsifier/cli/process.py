@@ -16,10 +16,10 @@ _SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 _SLICE = 0.25  # seconds between two looks of the guard at whether the work is done
 
 
-def age() -> float:
-    """Seconds since this process was started (by the kernel's record; 0 where there is none)."""
+def age(process: int | None = None) -> float:
+    """Seconds since a process, by default this one, was started (by the kernel's record; 0 where there is none)."""
     try:
-        with open("/proc/self/stat", "rb") as file:
+        with open(f"/proc/{process or 'self'}/stat", "rb") as file:
             # after the name in brackets, which may hold anything, the 20th field is the start in clock ticks after boot
             ticks = int(file.read().rpartition(b")")[2].split()[19])
     except (OSError, ValueError, IndexError):

@@ -6,11 +6,12 @@ import os
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from falsifier.cli.arguments import Parser, non_negative_int, positive_int
-from falsifier.cli.process import Guard
+from falsifier.cli.process import Guard, age
 from falsifier.cli.results_file import ResultsFile
 from falsifier.errors import FalsifierError, InputError
 from falsifier.instance import LINE_ENDS, Instance, parse_networks, parse_seconds
@@ -24,17 +25,23 @@ _WORDS = {"timeout": "timed-out", "error": "unknown"}  # the standard's words wh
 
 def run(words: list[str], started: float) -> int:
     """Run the command; `started` is the reading of `time.monotonic` that the time limit counts from."""
-    options = _parser().parse_args(words)
+    return carry_out(parser().parse_args(words), started, Verification)
+
+
+def carry_out(options: Namespace, started: float, make: Callable[..., Verification]) -> int:
+    """Verify as the options say and return the exit status. `make` is `Verification` or something like it."""
+    if options.since is not None:
+        started = min(started, time.monotonic() - age(options.since))
     results = ResultsFile(options.results.strip(LINE_ENDS)) if options.results is not None else None
     try:
-        return _Verification(options, started, results).run()
+        return make(options, started, results).run()
     except BaseException as error:
         if results and not isinstance(error, KeyboardInterrupt):
             results.fail()
         raise
 
 
-class _Verification:
+class Verification:
     """One run of the command: what it was asked, and the best answer so far."""
 
     def __init__(self, options: Namespace, started: float, results: ResultsFile | None) -> None:
@@ -48,13 +55,14 @@ class _Verification:
         # the answer has to be out by the limit: what is kept to spare pays for writing it
         self.spare = min(1.0, limit / 10)
         self.end = started + limit
+        self.deadline = self.end - self.spare  # of the search
         self.preliminary: Result | None = None
 
     def run(self) -> int:
         end, spare = self.end, self.spare
-        with Guard(end - spare / 2, end - spare / 4, self._cut_short) as guard:
+        with Guard(end - spare / 2, end - spare / 4, self.cut_short) as guard:
             try:
-                result = self._falsify()
+                result = self.falsify()
             except Exception:  # a confirmed witness must not be lost to an error that came after it
                 if self.preliminary is None:
                     raise
@@ -66,7 +74,8 @@ class _Verification:
                 self._answer(result)
         return 0
 
-    def _falsify(self) -> Result:
+    def falsify(self) -> Result:
+        """Search, from the files to the result."""
         if not self.instance.networks:
             raise InputError(f"{self.instance.query}: give its network with --network FILE")
         from falsifier.falsify import falsify
@@ -74,18 +83,19 @@ class _Verification:
         return falsify(
             [(network.name, network.path) for network in self.instance.networks],
             self.instance.query,
-            timeout=self.end - self.spare - time.monotonic(),
+            timeout=self.deadline - time.monotonic(),
             device=self.options.device,
             rng_seed=self.options.rng_seed,
             max_evaluations=self.options.max_evaluations,
             require=self.options.require,
-            report=self._keep,
+            report=self.keep,
         )
 
-    def _keep(self, result: Result) -> None:
+    def keep(self, result: Result) -> None:
+        """Note an answer worth giving should the search be cut short."""
         self.preliminary = result
 
-    def _cut_short(self, signal: int | None) -> int:
+    def cut_short(self, signal: int | None) -> int:
         """Called by the guard in place of an answer of the main thread."""
         from falsifier.result import Result
         from falsifier.verdict import StopReason, Verdict
@@ -159,7 +169,8 @@ def _sha256(path: Path) -> str | None:
         return None
 
 
-def _parser() -> Parser:
+def parser() -> Parser:
+    """The command line of `verify`."""
     parser = Parser("verify", "Search for inputs that satisfy a VNN-LIB query (that is, violate the property).")
     add = parser.add_argument
     add("query", metavar="QUERY", help="a VNN-LIB file, 1.0 or 2.0, plain or gzip")
@@ -172,6 +183,7 @@ def _parser() -> Parser:
         metavar="DIR",
         help="write the witness as <variable>.pb",
     )
+    add("--since", type=positive_int, metavar="PID", help="count the time limit from the start of this process instead")
     add("--json", metavar="FILE", help="write the whole result as JSON; - puts it on stdout in place of the answer")
     add("--results", metavar="FILE", help="write the competition's results file")
     add("--rng-seed", type=non_negative_int, default=0, metavar="N", help="of all random draws (default 0)")

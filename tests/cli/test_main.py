@@ -70,7 +70,7 @@ def test_unusable_arguments(arguments: list[str]) -> None:
         assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", ["verify", "supports", "check", "doctor"])
+@pytest.mark.parametrize("command", ["verify", "supports", "check", "doctor", "serve"])
 def test_help(command: str) -> None:
     done = falsifier(command, "--help")
     assert done.returncode == 0

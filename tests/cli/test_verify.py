@@ -250,7 +250,7 @@ def test_an_answer_survives_what_fails_after_it(folder: Path, monkeypatch: pytes
     def broken(*_: object) -> None:
         raise InputError("r.json: cannot be written")
 
-    monkeypatch.setattr("falsifier.cli.verify._Verification._write_json", broken)
+    monkeypatch.setattr("falsifier.cli.verify.Verification._write_json", broken)
     monkeypatch.chdir(folder)
     arguments = ["verify", "prop.vnnlib", "--network", "net.onnx", "--results", "out.txt", "--json", "r.json"]
     assert main([*arguments, "--timeout", "inf"]) == 2
