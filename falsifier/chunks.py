@@ -13,8 +13,10 @@ import numpy as np
 
 from falsifier.arrays import Array, full, is_numpy, is_out_of_memory, namespace
 from falsifier.budget import Budget
+from falsifier.errors import EngineError
 
 _FIRST_LANES = 64  # of a kind of run whose speed is not known yet
+_REFUSED = 16  # lanes that a kind of run which has not worked yet may fail on, one by one
 _SHARE = 4  # near a deadline a chunk takes at most 1 / _SHARE of the time left
 
 
@@ -33,6 +35,7 @@ class Chunks:
     like: Array
     budget: Budget | None
     lanes: Callable[[str], int]
+    _works: set[str] = field(default_factory=set)
     _limit: dict[str, int] = field(default_factory=dict)
     _seconds: dict[str, float] = field(default_factory=dict)
 
@@ -41,7 +44,8 @@ class Chunks:
     ) -> list[Array]:
         """`body` over all lanes, part by part, results joined; each lane costs `cost` evaluations.
 
-        Raises what `body` raises, MemoryError and its like only where a single lane does not fit.
+        Raises what `body` raises, MemoryError and its like only where a single lane does not fit. Where an engine that
+        works refuses some lanes, say for an index out of range, those are filled.
         """
         parts: list[list[Array]] = []
         done = 0
@@ -53,20 +57,55 @@ class Chunks:
                 with np.errstate(all="ignore"):  # infinities and NaN are results here, not faults
                     parts.append(self._timed(kind, body, slice(done, done + size)))
             except (MemoryError, RuntimeError) as error:
-                if not is_out_of_memory(error) or size == 1:
+                if isinstance(error, EngineError):
+                    parts.append(self._apart(kind, body, range(done, done + size), columns, error))
+                elif not is_out_of_memory(error) or size == 1:
                     raise
-                self._limit[kind] = size // 2
-                continue
+                else:
+                    self._limit[kind] = size // 2
+                    continue
+            else:
+                self._works.add(kind)
             done += size
             if self.budget is not None:
                 self.budget.charge(size * cost)
         if done < lanes or not parts:
-            left = lanes - done
-            parts.append([full((left,) if c.width is None else (left, c.width), c.fill, self.like) for c in columns])
+            parts.append(self._filled(lanes - done, columns))
+        return self._joined(parts)
+
+    def _joined(self, parts: list[list[Array]]) -> list[Array]:
         if len(parts) == 1:
             return parts[0]
         xp = namespace(self.like)
         return [xp.concat(list(column), axis=0) for column in zip(*parts, strict=True)]
+
+    def _filled(self, lanes: int, columns: Sequence[Column]) -> list[Array]:
+        return [full((lanes,) if c.width is None else (lanes, c.width), c.fill, self.like) for c in columns]
+
+    def _apart(
+        self, kind: str, body: Callable[[slice], list[Array]], lanes: range, columns: Sequence[Column], error: Exception
+    ) -> list[Array]:
+        """The lanes of a chunk that failed, in ever smaller parts. Raises `error` where a kind of run never works."""
+        parts: list[list[Array]] = []
+        left, refused = [lanes], 0
+        while left:
+            piece = left.pop()
+            try:
+                if len(piece) == len(lanes):  # known to fail
+                    raise error
+                with np.errstate(all="ignore"):
+                    parts.append(body(slice(piece.start, piece.stop)))
+                self._works.add(kind)
+            except EngineError:
+                half = len(piece) // 2
+                if half:
+                    left += [piece[half:], piece[:half]]
+                    continue
+                refused += 1
+                if kind not in self._works and (refused == _REFUSED or not left):
+                    raise error from None
+                parts.append(self._filled(1, columns))
+        return self._joined(parts)
 
     def _timed(self, kind: str, body: Callable[[slice], list[Array]], part: slice) -> list[Array]:
         """One chunk; its speed is noted where a deadline needs it."""

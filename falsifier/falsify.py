@@ -149,7 +149,7 @@ class Prepared:
                 if problems.domain.f == 0:  # one point is left: the door decides
                     done = judge(problems.domain.embed(np.zeros((1, 0), problems.spec.dtype))[0])
                     if done or problems.nearest is None:
-                        return _only_point(draft, judge)
+                        return _only_point(draft, judge, problems.separate)
                     source = problems.nearest
                 found = search(source, budget, Rng(rng_seed), judge, self._stages)
         except UnsupportedError as error:
@@ -183,6 +183,13 @@ class Problems:
     def domain(self) -> Domain:
         assert self.spec.domain is not None, "the spec is empty"
         return self.spec.domain
+
+    @property
+    def separate(self) -> bool:
+        """Whether the only point stands for no other: integers this large are not all values of the search's type."""
+        point = self.domain.embed(np.zeros((1, 0), self.spec.dtype))[0]
+        kinds = np.concatenate([np.full(i.size, i.dtype.kind) for i in self._network.reference.inputs])
+        return bool(np.all((kinds == "f") | (np.abs(point) < 2 / np.finfo(point.dtype).eps)))
 
     @cached_property
     def single(self) -> Problem:
@@ -246,13 +253,13 @@ def _sat(draft: Result, witness: Witness) -> Result:
     )
 
 
-def _only_point(draft: Result, judge: Judge) -> Result:
-    """The result where every input is fixed, after the only point was judged."""
+def _only_point(draft: Result, judge: Judge, separate: bool) -> Result:
+    """The result where every input is fixed, after the only point was judged. `separate`: `Problems.separate`."""
     draft = replace(draft, evaluations=1, engine="single-sample")
     if judge.witness:
         return _sat(replace(draft, stage="point"), judge.witness)
     reason, miss = StopReason.SINGLE_POINT, judge.miss
-    open_ = miss is None or miss.published or not np.isfinite(miss.shortfall)
+    open_ = not separate or miss is None or miss.published or not np.isfinite(miss.shortfall)
     text = f"{reason.value}: {miss.reason}" if miss else reason.value
     return replace(draft, verdict=Verdict.UNKNOWN if open_ else Verdict.UNSAT, reason=reason, reason_text=text)
 

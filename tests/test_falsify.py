@@ -162,3 +162,33 @@ def test_json_has_no_nan() -> None:
     record = json.loads(json.dumps(result.to_json(), allow_nan=False))
     assert record["witness"]["outputs"] == [["inf"]]
     assert not any(isinstance(m, float) and not math.isfinite(m) for m in record["margins"] if m is not None)
+
+
+def whole_number(target: int, *asserts: str) -> Result:
+    """Y = X - target of an int64 input."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    info = [helper.make_tensor_value_info(name, TensorProto.INT64, [1]) for name in "XY"]
+    constant = helper.make_tensor("w", TensorProto.INT64, [1], [target])
+    graph = helper.make_graph([helper.make_node("Sub", ["X", "w"], ["Y"])], "net", info[:1], info[1:], [constant])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    assert isinstance(model, onnx.ModelProto)
+    header = "(vnnlib-version <2.0>)\n(declare-network N (declare-input X int64 [1]) (declare-output Y int64 [1]))\n"
+    return run(model, header + "".join(f"(assert {text})" for text in asserts), max_evaluations=300)
+
+
+@pytest.mark.parametrize("target", [2**24 + 1, 2**53 + 1, 2**60 + 1])
+def test_large_integers_are_never_said_to_have_no_solution_where_they_have(target: int) -> None:
+    solution = "(== Y[0] 0)"
+    for bounds in (
+        (f"(>= X[0] {target - 1})", f"(<= X[0] {target})"),
+        (f"(> X[0] {target - 1})", f"(< X[0] {target + 1})"),
+        (f"(== X[0] {target})",),
+    ):
+        assert whole_number(target, *bounds, solution).verdict is not Verdict.UNSAT
+
+
+def test_small_integers_without_a_solution_are() -> None:
+    assert whole_number(9, "(== X[0] 5)", "(== Y[0] 0)").verdict is Verdict.UNSAT
+    assert whole_number(9, "(> X[0] 5)", "(< X[0] 6)", "(<= Y[0] 0)").verdict is Verdict.UNSAT

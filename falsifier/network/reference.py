@@ -77,7 +77,7 @@ class Reference:
         self._output_names = [o.name for o in self._session.get_outputs()]
         self._outputs = self._declared_outputs()
         ends = np.cumsum([i.size for i in self.inputs]).tolist()
-        self._places = list(zip(self.inputs, [0, *ends[:-1]], ends, strict=True))
+        self._places = list(zip(self.inputs, [0, *ends][:-1], ends, strict=True))
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
@@ -95,7 +95,7 @@ class Reference:
     def run(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         """The outputs of one sample. `arrays`, one per input, of any shape of the right size, are cast to its type.
 
-        Raises InputError where onnxruntime fails on this sample.
+        Raises InputError where onnxruntime fails on this sample, or gives outputs of another size.
         """
         feed = {
             info.name: np.ascontiguousarray(array, dtype=info.dtype).reshape(info.shape)
@@ -126,6 +126,11 @@ class Reference:
                 TensorInfo(name, result.shape, result.dtype)
                 for name, result in zip(self._output_names, results, strict=True)
             )
+        for info, result in zip(self._outputs, results, strict=True):
+            if result.size != info.size:
+                raise InputError(
+                    f"{self.origin}: output {info.name!r} has {result.size} values on this input, {info.size} on others"
+                )
         return results
 
     def _read_inputs(self, shapes: Sequence[tuple[int, ...]] | None) -> tuple[TensorInfo, ...]:

@@ -56,6 +56,8 @@ def choose(
             continue
         if outcome is not None and not outcome.passed:
             attempts.append(Attempt(name, False, outcome.reason, outcome))
+            if not outcome.points:  # the original takes no point: no other engine can be compared with it
+                break
             continue
         reason = "not checked" if outcome is None else outcome.reason
         lacking = _why_no_gradient(engine)

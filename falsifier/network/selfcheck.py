@@ -64,12 +64,11 @@ def self_check(
     that an engine's rounding may become a whole step: wider tolerance, and a quarter of the points may miss it.
     """
     x = check_points(reference, box, points)
-    try:
-        expected = _expected(reference, x)
-        x = x[: len(expected)]
-        noise = _step_noise(reference, x, expected)
-    except InputError as error:
-        return SelfCheck(False, 0, np.inf, f"the original fails on a point of the box: {error}")
+    taken, expected, refusal = _expected(reference, x)
+    if not taken:
+        return SelfCheck(False, 0, np.inf, f"the original fails on every point of the box: {refusal}")
+    x = x[taken]
+    noise = _step_noise(reference, x, expected)
     try:
         together = np.asarray(_host(engine.outputs(engine.asarray(x))))
         alone = np.asarray(_host(engine.outputs(engine.asarray(x[:1]))))
@@ -139,23 +138,32 @@ def relative_deviation(
     return np.asarray(np.where(np.isnan(ratio), np.inf, ratio).max(axis=1))
 
 
-def _expected(reference: Reference, x: Array) -> Array:
-    """Single samples, as many as a little time allows."""
+def _expected(reference: Reference, x: Array) -> tuple[list[int], Array, InputError | None]:
+    """Which points the original takes, as many as a little time allows, their outputs, why it refuses the others."""
+    taken: list[int] = []
     results: list[Array] = []
+    refusal: InputError | None = None
     begin = time.perf_counter()
-    for point in x:
-        if len(results) >= 3 and time.perf_counter() - begin > _SECONDS:
+    for i, point in enumerate(x):
+        if i >= 3 and time.perf_counter() - begin > _SECONDS:
             break
-        results.append(reference.run_flat(point))
-    return np.stack(results)
+        try:
+            results.append(reference.run_flat(point))
+            taken.append(i)
+        except InputError as error:
+            refusal = error
+    return taken, np.array(results), refusal
 
 
 def _step_noise(reference: Reference, x: Array, y: Array) -> Array:
     """How much each output changes when every input moves by one step of its last bit: the most over a few points."""
     step = np.nextafter(x, np.asarray(np.inf, dtype=x.dtype))
-    moved = _expected(reference, step[:: max(len(x) // 4, 1)])
+    stride = max(len(x) // 4, 1)
+    at, moved, _ = _expected(reference, step[::stride])
+    if not len(at):
+        return np.zeros(y.shape[1])
     with np.errstate(invalid="ignore"):
-        change: Array = np.abs(moved - y[:: max(len(x) // 4, 1)][: len(moved)])
+        change: Array = np.abs(moved - y[::stride][at])
     return np.asarray(np.where(np.isfinite(change), change, 0).max(axis=0))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.errors import EngineError
+from falsifier.errors import EngineError, InputError
 from falsifier.network.reference import Reference
 from falsifier.objective import Ascent, ObjectiveForm
 
@@ -36,16 +36,20 @@ class SingleSampleEngine:
         return np.asarray(x, dtype=self.dtype)
 
     def outputs(self, x: NDArray[Any]) -> NDArray[Any]:
-        """`[b, n]` -> `[b, m]`, b runs."""
-        if not len(x):
-            return np.empty((0, self.m), dtype=self.dtype)
-        run = self._reference.run_flat
-        first = run(x[0])
-        results = np.empty((len(x), first.size), dtype=self.dtype)
-        results[0] = first
-        for lane in range(1, len(x)):
-            results[lane] = run(x[lane])
+        """`[b, n]` -> `[b, m]`, b runs. What the model refuses, say an index out of range, gets a row of NaN."""
+        rows = [self._row(point) for point in x]
+        width = next((row.size for row in rows if row is not None), None)
+        results = np.full((len(rows), self.m if width is None else width), np.nan, dtype=self.dtype)
+        for lane, row in enumerate(rows):
+            if row is not None:
+                results[lane] = row
         return results
+
+    def _row(self, point: NDArray[Any]) -> NDArray[Any] | None:
+        try:
+            return self._reference.run_flat(point)
+        except InputError:
+            return None
 
     def activations(self, x: NDArray[Any], tensors: Sequence[str]) -> dict[str, NDArray[Any]]:
         raise EngineError("inner tensors are not available from the model as it is")

@@ -19,6 +19,7 @@ from falsifier.spec.layout import HALF, INTEGER, Layout
 from falsifier.spec.margin import Rounding, beyond, reach
 
 Ints = NDArray[np.int64]
+_WHOLE = 2.0**53  # from here on not every integer is a float64
 MAX_CELLS = 100_000_000  # of a [t, f] array; beyond it boxes become atoms of one target
 
 
@@ -71,10 +72,10 @@ def boxes(
     columns = floors.columns
     shared_only = np.ones(where.n, np.bool_)
     shared_only[columns] = False
-    alive = np.full(t, bool(np.all(_fits(written)[shared_only])))
-    alive &= np.all(_fits(own_written), axis=1)
-    _check_bounded(floors, alive, where, follows)
     integer = where.coarse == INTEGER
+    alive = np.full(t, bool(np.all((_fits(written) | _vague(written, integer))[shared_only])))
+    alive &= np.all(_fits(own_written) | _vague(own_written, integer[columns]), axis=1)
+    _check_bounded(floors, alive, where, follows)
     if integer.any():  # a range without an integer in it is empty
         alive &= bool(np.all(_fits(inward)[integer & shared_only]))
         alive &= np.all(_fits(own_inward) | ~integer[columns], axis=1)
@@ -141,6 +142,11 @@ def _in_types(
 def _fits(floors: NDArray[Any]) -> NDArray[np.bool_]:
     """Whether anything lies between the two sides: `[.., 2, c]` to `[.., c]`."""
     return np.asarray(floors[..., 0, :] <= -floors[..., 1, :])
+
+
+def _vague(written: NDArray[np.float64], integer: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether float64 cannot tell the bounds of an integer from their neighbours: `[.., 2, c]` to `[.., c]`."""
+    return np.asarray(integer & np.any(np.abs(written) >= _WHOLE, axis=-2))
 
 
 def _sides(

@@ -74,6 +74,9 @@ class Door:
             return Rejection(str(error))
         if failing(self.query, values, Arithmetic.PUBLISHED):
             return self._rejection(values, Arithmetic.PUBLISHED)
+        again, _ = self._run(inputs)
+        if any(a.tobytes() != b.tobytes() for a, b in zip(outputs, again, strict=True)):
+            return Rejection("the network's outputs are random: they differ from run to run")
         if failing(self.query, values, Arithmetic.EXACT):
             doubt = self._rejection(values, Arithmetic.EXACT)
             doubt = replace(

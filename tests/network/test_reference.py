@@ -196,3 +196,32 @@ def test_single_samples_as_an_engine() -> None:
     for call in (lambda: engine.vjp(x, x), lambda: engine.activations(x, ["p"])):
         with pytest.raises(EngineError):
             call()
+
+
+LOOKUP = read(
+    """net (float[1] x) => (float[1] y) <float[3] w = {1.0, 2.0, 4.0}> {
+    i = Cast <to = 7> (x)
+    y = Gather <axis = 0> (w, i)
+    }"""
+)
+
+
+def test_samples_that_the_model_refuses_are_rows_of_nan() -> None:
+    engine = SingleSampleEngine(load(LOOKUP).reference)
+    y = engine.outputs(np.array([[7], [1], [-9], [2]], np.float32))
+    np.testing.assert_array_equal(y, [[np.nan], [2], [np.nan], [4]])
+    assert np.isnan(engine.outputs(np.array([[7]], np.float32))).all()
+
+
+def test_outputs_whose_size_depends_on_the_input_are_refused() -> None:
+    model = read("net (float[3] x) => (int64[1, k] y) { y = NonZero (x) }")
+    reference = load(model).reference
+    reference.run_flat(np.array([1, 0, 1], np.float32))
+    with pytest.raises(InputError, match="output 'y' has 3 values on this input, 2 on others"):
+        reference.run_flat(np.array([1, 1, 1], np.float32))
+
+
+def test_a_model_without_inputs() -> None:
+    reference = load(read("net () => (float[1] y) { y = Constant <value = float[1] {3.0}> () }")).reference
+    assert (reference.n, reference.m) == (0, 1)
+    np.testing.assert_array_equal(reference.run_flat(np.zeros(0, np.float32)), [3])

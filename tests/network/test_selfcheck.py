@@ -236,3 +236,33 @@ def test_the_grain_of_one_is_rounding_however_small_the_values() -> None:
     # in float64 the same values are numbers
     wide = expected.astype(np.float64)
     assert relative_deviation(wide + 1.5e-7, wide, none, False).max() > 1
+
+
+def test_points_that_the_original_refuses_are_left_out() -> None:
+    model = read(
+        """net (float[1] x) => (float[1] y) <float[3] w = {1.0, 2.0, 4.0}> {
+        i = Cast <to = 7> (x)
+        y = Gather <axis = 0> (w, i)
+        }"""
+    )
+    network = load(model)
+    engine = OnnxruntimeEngine(lower(model))
+    some = self_check(engine, network.reference, (np.array([0.0]), np.array([6.0])))
+    assert some.passed
+    assert 0 < some.points < len(check_points(network.reference, None, 16))
+    none = self_check(engine, network.reference, (np.array([6.0]), np.array([9.0])))
+    assert not none.passed
+    assert "every point" in none.reason
+
+
+def test_where_the_original_refuses_everything_no_second_engine_is_made() -> None:
+    model = read(
+        """net (float[1] x) => (float[1] y) <float[3] w = {1.0, 2.0, 4.0}> {
+        i = Cast <to = 7> (x)
+        y = Gather <axis = 0> (w, i)
+        }"""
+    )
+    network = load(model)
+    engine = network.engine(box=(np.array([6.0], np.float32), np.array([9.0], np.float32)))
+    assert engine.name == "single-sample"
+    assert [attempt.engine for attempt in network.report] == ["onnxruntime", "single-sample"]

@@ -176,3 +176,16 @@ def test_float64_networks() -> None:
     )
     assert isinstance(verdict, Witness)
     assert verdict.class_ is EXACT
+
+
+def test_a_network_that_draws_random_numbers_has_no_witness() -> None:
+    node = onnx.helper.make_node("RandomNormalLike", ["X"], ["Y"])
+    info = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 1]) for name in "XY"]
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph([node], "net", info[:1], info[1:]),
+        opset_imports=[onnx.helper.make_opsetid("", 13)],
+        ir_version=8,
+    )
+    verdict = door(model, one("0", "1", "(>= Y_0 -100)")).confirm(at(0.75))
+    assert isinstance(verdict, Rejection)
+    assert "random" in verdict.reason
