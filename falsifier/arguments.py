@@ -52,6 +52,7 @@ def demand_device(device: str) -> None:
         raise InputError(f"unknown device {device!r}: use auto, cpu, cuda or cuda:i")
     try:
         from falsifier.network.torch_device import resolve_device
-    except ImportError as error:
+
+        resolve_device(device)
+    except ImportError as error:  # torch is imported inside
         raise InputError(f"device {device!r} needs torch, which comes with the extra [torch]: {error}") from None
-    resolve_device(device)

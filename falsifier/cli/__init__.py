@@ -18,12 +18,16 @@ _USAGE = f"""\
 usage: falsifier {{{",".join(COMMANDS)}}} ...   (falsifier COMMAND --help says more)
        falsifier --name | --version
 
+Finds inputs of neural networks that satisfy a VNN-LIB query, that is, counterexamples to a property:
+       falsifier verify property.vnnlib --network model.onnx --timeout 20
+
   verify    search for inputs that satisfy a VNN-LIB query
   supports  say what this solver supports, for the standard's tools
   check     judge a witness, of this tool or of any other
   doctor    versions, devices, and which engine serves a model
   serve     prepare one instance and wait for its run; the competition's scripts use it
 """
+_EXTRAS = {"onnxruntime": "cpu", "torch": "torch"}  # packages that come with an extra, which may have been left out
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,6 +69,14 @@ def reported(action: Callable[[], int]) -> int:
     except FalsifierError as error:
         print(f"falsifier: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRAS:
+            raise
+        print(
+            f"falsifier: {error.name} is not installed: pip install 'vnn-falsifier[{_EXTRAS[error.name]}]'",
+            file=sys.stderr,
+        )
+        return 1
     except BrokenPipeError:
         # whoever read stdout has gone, and Python would complain when it closes it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

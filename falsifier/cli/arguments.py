@@ -27,6 +27,15 @@ class Parser(argparse.ArgumentParser):
             help="an ONNX file (plain or gzip) and the name the query declares it under; a lone one needs no name",
         )
 
+    def add_device(self) -> None:
+        """The option that chooses where engines run."""
+        self.add_argument(
+            "--device",
+            default="auto",
+            metavar="{auto,cpu,cuda,cuda:i}",
+            help="auto and cpu: onnxruntime on the CPU; cuda, cuda:i: torch on that GPU (default auto)",
+        )
+
 
 def positive_int(text: str) -> int:
     """An argument that counts something."""

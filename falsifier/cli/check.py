@@ -8,6 +8,8 @@ from falsifier.cli.arguments import Parser
 from falsifier.errors import InputError
 from falsifier.instance import parse_networks
 
+_WITHOUT_WITNESS = ("unsat", "unknown", "timeout", "timed-out", "error")
+
 
 def run(words: list[str], started: float) -> int:
     """Print `exact`, `correct` or `rejected`, and why."""
@@ -31,9 +33,14 @@ def run(words: list[str], started: float) -> int:
         given = read_tensors(query, witness)
     else:
         try:
-            given = read_witness(query, witness.read_text(), str(witness))
+            text = witness.read_text()
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{witness}: cannot be read ({error})") from None
+            raise InputError(f"{witness}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+        if text.strip() in _WITHOUT_WITNESS:
+            raise InputError(
+                f"{witness}: says {text.strip()!r} and holds no witness: only below sat there is one to check"
+            )
+        given = read_witness(query, text, str(witness))
     declared = zip(paths, query.networks, strict=True)
     references = [as_network(path, network, query).reference for path, network in declared]
     verdict = Door(query, references).replay(given.inputs)

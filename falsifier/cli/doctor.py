@@ -11,7 +11,7 @@ def run(words: list[str], started: float) -> int:
     """Print the report."""
     parser = Parser("doctor", "Say what this installation has, and which engine serves a model and why.")
     parser.add_argument("model", nargs="*", type=Path, metavar="MODEL", help="an ONNX file, plain or gzip")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:i")
+    parser.add_device()
     parser.add_argument(
         "--shape",
         type=input_shape,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from falsifier.cli.arguments import Parser
+from falsifier.errors import InputError
 
 OPSETS = (7, 23)
 ELEMENT_TYPES = "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool real"
@@ -35,14 +36,21 @@ _OTHER_SPELLINGS = {"multiple-input-output-theories": "multiple-inputs-output-th
 
 def run(words: list[str], started: float) -> int:
     """Print the lines of one topic."""
-    topic = _TOPICS[_parser().parse_args(words).topic]
+    name = _parser().parse_args(words).topic
+    if name is None:
+        raise InputError("give a topic, such as --onnx-operators (falsifier supports --help lists them)")
+    topic = _TOPICS[name]
     print("\n".join(topic() if callable(topic) else topic))
     return 0
 
 
 def _parser() -> Parser:
-    parser = Parser("supports", "Say what this solver supports: one topic, one value a line.")
-    topics = parser.add_mutually_exclusive_group(required=True)
+    parser = Parser(
+        "supports",
+        "Say what this solver supports, for tools that speak the VNN-LIB standard's solver command line: one topic, "
+        "one value a line.",
+    )
+    topics = parser.add_mutually_exclusive_group()
     for topic in _TOPICS:
         spellings = [f"--{name}" for name in (topic, _OTHER_SPELLINGS.get(topic)) if name]
         topics.add_argument(*spellings, dest="topic", action="store_const", const=topic)

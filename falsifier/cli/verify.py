@@ -175,19 +175,37 @@ def parser() -> Parser:
     add = parser.add_argument
     add("query", metavar="QUERY", help="a VNN-LIB file, 1.0 or 2.0, plain or gzip")
     parser.add_networks()
-    add("--timeout", metavar="SECONDS", help=f"from the start of the process (default {DEFAULT_TIMEOUT:g})")
+    add("--timeout", metavar="SECONDS", help=f"counted from the start of the process (default {DEFAULT_TIMEOUT:g})")
     add(
         "--serialise-assignments",
         "--assignments",
         dest="assignments",
         metavar="DIR",
-        help="write the witness as <variable>.pb",
+        help="write the witness there too, one serialised tensor <variable>.pb for each variable",
     )
     add("--since", type=positive_int, metavar="PID", help="count the time limit from the start of this process instead")
     add("--json", metavar="FILE", help="write the whole result as JSON; - puts it on stdout in place of the answer")
-    add("--results", metavar="FILE", help="write the competition's results file")
-    add("--rng-seed", type=non_negative_int, default=0, metavar="N", help="of all random draws (default 0)")
-    add("--max-evaluations", type=positive_int, metavar="N", help="end after this many forward passes")
-    add("--device", default="auto", help="auto, cpu, cuda or cuda:i")
-    add("--require", choices=("exact", "correct"), default="correct", help="the least class of a witness")
+    add(
+        "--results", metavar="FILE", help="write the competition's results file: the verdict, and below sat the witness"
+    )
+    add(
+        "--rng-seed",
+        type=non_negative_int,
+        default=0,
+        metavar="N",
+        help="the state that all random draws start from (default 0)",
+    )
+    add(
+        "--max-evaluations",
+        type=positive_int,
+        metavar="N",
+        help="end after this many evaluated points; the result is reproducible then",
+    )
+    parser.add_device()
+    add(
+        "--require",
+        choices=("exact", "correct"),
+        default="correct",
+        help="exact: leave out witnesses that hold only under the published rule of rounded bounds (default correct)",
+    )
     return parser

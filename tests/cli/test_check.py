@@ -53,6 +53,13 @@ def test_unusable_witness(folder: Path, witness: str) -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("word", ["unsat", "unknown", "timeout", "error"])
+def test_a_results_file_without_a_witness_says_so(folder: Path, word: str) -> None:
+    (folder / "witness.txt").write_text(f"{word}\n")
+    done = falsifier("check", "prop.vnnlib", "witness.txt", "--network", "net.onnx", cwd=folder)
+    assert done.stderr.startswith(f"falsifier: witness.txt: says '{word}' and holds no witness")
+
+
 @pytest.mark.parametrize(
     "arguments", [["missing.txt", "--network", "net.onnx"], ["prop.vnnlib"], ["empty", "--network", "net.onnx"]]
 )

@@ -11,6 +11,7 @@ import pytest
 from command import falsifier
 
 import falsifier as package
+from falsifier.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -68,6 +69,31 @@ def test_unusable_arguments(arguments: list[str]) -> None:
     assert "Traceback" not in done.stderr
     if arguments:
         assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("package", "options", "status", "remedy"),
+    [
+        ("onnxruntime", [], 1, "falsifier: onnxruntime is not installed: pip install 'vnn-falsifier[cpu]'"),
+        ("torch", ["--device", "cuda"], 2, "falsifier: device 'cuda' needs torch, which comes with the extra [torch]"),
+    ],
+)
+def test_a_package_that_was_left_out(
+    package: str,
+    options: list[str],
+    status: int,
+    remedy: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)  # importing it fails then
+    examples = ROOT / "examples"
+    query, network = str(examples / "digits_violated.vnnlib"), str(examples / "digits.onnx")
+    assert main(["verify", query, "--network", network, *options]) == status
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(remedy)
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", ["verify", "supports", "check", "doctor", "serve"])
