@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import helper
-from operator_checks import autograd, batch, check, check_outputs, node_model
+from operator_checks import autograd, batch, check, check_gradient, check_outputs, node_model
 from operator_graphs import draw, graph_model
 
 from falsifier.network.lowering import lower
@@ -36,9 +36,21 @@ def test_grid_sample_of_the_first_opset(mode: str) -> None:
     check_outputs(model, batch(model))
 
 
-def test_grid_sample_has_a_gradient_in_torch() -> None:
+@pytest.mark.parametrize(
+    ("mode", "padding", "aligned"), list(product(["linear", "nearest"], ["zeros", "border", "reflection"], [0, 1]))
+)
+def test_gradient_of_grid_sample(mode: str, padding: str, aligned: int) -> None:
+    """Grids reach far outside, where padding and reflections of reflections are."""
+    options: dict[str, Any] = {"mode": mode, "padding_mode": padding, "align_corners": aligned}
+    model = node_model("GridSample", {"x": [2, 2, 3, 4], "g": [2, 2, 3, 2]}, **options)
+    check_gradient(model, batch(model, low=-5, high=5))
+    solid = node_model("GridSample", {"x": [1, 1, 3, 2, 4], "g": [1, 1, 2, 2, 3]}, **options)
+    check_gradient(solid, batch(solid, low=-2, high=2))
+
+
+def test_gradient_of_cubic_grid_sample_is_torchs() -> None:
     """Without an adjoint, autograd through the closure serves."""
-    model = node_model("GridSample", {"x": [1, 1, 3, 3], "g": [1, 2, 2, 2]})
+    model = node_model("GridSample", {"x": [1, 1, 3, 3], "g": [1, 2, 2, 2]}, mode="cubic")
     engine = TorchEngine(lower(model), "cpu", np.float64, threads=1)
     assert engine.gradient == "autograd"
     assert engine.why_no_adjoint is not None

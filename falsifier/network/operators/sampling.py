@@ -11,6 +11,7 @@ import numpy as np
 from falsifier.errors import UnsupportedError
 from falsifier.network.operators import Node, PrimitiveRule
 from falsifier.network.operators.composition import Tensor, compose, integers
+from falsifier.network.operators.grid_sampling import grid_sample_adjoint
 from falsifier.network.program import Builder, Operand, Value
 
 _NAMES = {"bilinear": "linear", "bicubic": "cubic"}  # of opset 16, in the words of opset 20
@@ -97,4 +98,4 @@ def lower_col2im(build: Builder, node: Node, operands: Sequence[Operand]) -> Seq
 
 
 LOWERINGS = {"AffineGrid": lower_affine_grid, "GridSample": lower_grid_sample, "Col2Im": lower_col2im}
-PRIMITIVES = {"GridSample": PrimitiveRule(grid_sample_torch)}
+PRIMITIVES = {"GridSample": PrimitiveRule(grid_sample_torch, grid_sample_adjoint)}
