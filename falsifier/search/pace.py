@@ -28,6 +28,7 @@ class Pace:
 
     budget: Budget
     _seconds: dict[Work, float] = field(default_factory=dict)
+    _size: dict[Work, int] = field(default_factory=dict)  # of the batch that the speed was read from
     _counted: float = 0.0
 
     def __post_init__(self) -> None:
@@ -45,10 +46,13 @@ class Pace:
             return
         self._counted += work.value * evaluations
         each = seconds / evaluations
-        # The first calls carry warm-up (allocation, kernel choice): a fast reading is believed sooner than a slow one.
         old = self._seconds.get(work)
-        share = 1.0 if old is None else (0.7 if each < old else 0.3)
-        self._seconds[work] = each if old is None else old + share * (each - old)
+        if old is None or each < old:
+            # The first calls carry warm-up (allocation, kernel choice): a fast reading is believed sooner than a slow one.
+            self._seconds[work] = each if old is None else old + 0.7 * (each - old)
+            self._size[work] = evaluations
+        elif 2 * evaluations >= self._size[work]:  # a smaller batch than that shows the cost of a call
+            self._seconds[work] = old + 0.3 * (each - old)
 
     def seconds(self, work: Work) -> float | None:
         """Seconds of one evaluation, None while unknown."""

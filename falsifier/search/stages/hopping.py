@@ -94,7 +94,7 @@ class Hopping:
         old = as_like(has, problem.like)[:, None]
         x = xp.where(old, self._population.x[as_like(source, problem.like)], fresh)
         margin = np.where(has, self._population.margin[source], -np.inf)
-        self._population = Population(target, margin, x)
+        self._population = Population(target, margin, x, self._population.islands)
         width = upper - lower
         unit = (x - lower) / xp.where(width > 0, width, xp.ones_like(width))
         one, two = (

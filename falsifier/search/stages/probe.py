@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from falsifier.arrays import as_like
+from falsifier.arrays import Rng, as_like
 from falsifier.search.pace import Work
 from falsifier.search.run import Run
 from falsifier.search.starts import interleaved, place
@@ -34,7 +34,7 @@ class Probe:
         self._done = True
         problem = run.problems.single
         aims = np.arange(problem.t)
-        rng = run.rng.spawn()
+        rng: Rng | None = None  # made at the first draw: an easy instance needs none
         centres = aims[: self._centres]
         made, group = 0, 1
         shared = problem.box(as_like(aims[:1], problem.like)) if problem.shared_box else None
@@ -44,9 +44,11 @@ class Probe:
             group = min(group, aim.size - made, run.pace.fits(Work.SINGLE, max(run.left(), 0), 1))
             part = aim[made : made + group]
             lower, upper = shared or problem.box(as_like(part, problem.like))
-            unit = np.asarray(interleaved(rng, group, problem.f, problem.like))
             index = np.arange(made, made + group) - first.size
-            unit[index < 0] = 0.5
+            unit = np.full((group, problem.f), 0.5, problem.like.dtype)
+            if index[-1] >= 0:
+                rng = rng or run.rng.spawn()
+                unit[index >= 0] = np.asarray(interleaved(rng, group, problem.f, problem.like))[index >= 0]
             unit[index == 0], unit[index == 1] = 0, 1  # the lowest and the highest corner
             points = place(unit, lower, upper)
             if problem.t <= 1000:
