@@ -73,12 +73,13 @@ def boxes(
     shared_only = np.ones(where.n, np.bool_)
     shared_only[columns] = False
     integer = where.coarse == INTEGER
-    alive = np.full(t, bool(np.all((_fits(written) | _vague(written, integer))[shared_only])))
-    alive &= np.all(_fits(own_written) | _vague(own_written, integer[columns]), axis=1)
+    vague, own_vague = _vague(written, integer), _vague(own_written, integer[columns])
+    alive = np.full(t, bool(np.all((_fits(written) | vague)[shared_only])))
+    alive &= np.all(_fits(own_written) | own_vague, axis=1)
     _check_bounded(floors, alive, where, follows)
     if integer.any():  # a range without an integer in it is empty
-        alive &= bool(np.all(_fits(inward)[integer & shared_only]))
-        alive &= np.all(_fits(own_inward) | ~integer[columns], axis=1)
+        alive &= bool(np.all((_fits(inward) | vague)[integer & shared_only]))
+        alive &= np.all(_fits(own_inward) | own_vague | ~integer[columns], axis=1)
     lower, upper, exact_shared = _sides(written, inward, nearest, integer, rounding)
     if not len(columns):
         return Boxes(
