@@ -15,6 +15,7 @@ from falsifier.arrays.basic import as_int64 as as_int64
 from falsifier.arrays.basic import as_like as as_like
 from falsifier.arrays.basic import as_wide as as_wide
 from falsifier.arrays.basic import device_bytes as device_bytes
+from falsifier.arrays.basic import distinct as distinct
 from falsifier.arrays.basic import full as full
 from falsifier.arrays.basic import gather as gather
 from falsifier.arrays.basic import is_numpy as is_numpy

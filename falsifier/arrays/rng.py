@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,13 @@ class Rng:
 
     def __init__(self, seed: int, device: str | None = None) -> None:
         self.seed = seed
-        self._host = np.random.Generator(np.random.PCG64(seed))
         self._generators: dict[str, Any] = {}
         self._like: Array = np.empty(0) if device is None else torch().empty(0, device=device)
+
+    @cached_property
+    def _host(self) -> np.random.Generator:
+        """Made at the first draw: numpy.random is not imported before."""
+        return np.random.Generator(np.random.PCG64(self.seed))
 
     def spawn(self) -> Rng:
         """A generator whose stream is independent of this one's, with the same default."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier.arrays import distinct
 from falsifier.query.arithmetic import Arithmetic, Point, compare, operands
 from falsifier.query.tree import (
     RELATIONS,
@@ -86,7 +87,7 @@ def atoms(table: Table, point: Point) -> NDArray[np.bool_]:
     """`[atoms]`: which hold."""
     left, right = sides(table, point)
     out = np.zeros(len(table), dtype=bool)
-    for code in np.unique(table.relation).tolist():
+    for code in distinct(table.relation).tolist():
         chosen = table.relation == code
         out[chosen] = compare(point.relation(RELATIONS[code]), left[chosen], right[chosen])
     for i in np.flatnonzero(point.beyond_float64(table.left, table.right, table.value)).tolist():

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -27,9 +27,11 @@ from falsifier.spec.forms import build_forms
 from falsifier.spec.implied import with_implied
 from falsifier.spec.layout import Layout, layout
 from falsifier.spec.margin import Rounding
-from falsifier.spec.slack_tree import SlackTree, TreeBuilder
 from falsifier.spec.stack import Rows, contradictory, stack, tightest
 from falsifier.spec.targets import Targets
+
+if TYPE_CHECKING:
+    from falsifier.spec.slack_tree import SlackTree, TreeBuilder
 
 Ints = NDArray[np.int64]
 
@@ -87,6 +89,8 @@ def compile_query(
         except TooManyCellsError:
             pass
     atoms = AtomTable(query.slots)
+    from falsifier.spec.slack_tree import TreeBuilder
+
     builder = TreeBuilder(atoms)
     return _compile(context, atoms, _tree_form(parts, sizes, builder), builder)
 
@@ -149,17 +153,24 @@ def _compile(context: _Context, atoms: AtomTable, normal: NormalForm, builder: T
     tree = None
     if builder is None:
         rows = _rows(every.take(rest), clause[rest], box)
-        possible = np.setdiff1d(np.arange(int(box.alive.sum())), contradictory(rows))
+        possible = _others(int(box.alive.sum()), contradictory(rows))
         if not len(possible):
             return spec(reason="the comparisons contradict each other" + " in every disjunct" * (t > 1))
         rows, box = _restricted(rows, box, possible)
     else:
-        in_tree = np.setdiff1d(np.arange(len(literals)), normal.common)
+        in_tree = _others(len(literals), normal.common)
         numbers = np.r_[in_tree, number[rest]]
         tree = builder.build(numbers, number[rest])
         rows = Rows(np.zeros(len(numbers), np.int64), literals.take(numbers))
     domain = build_domain(box.lower, box.upper, elimination, where)
     return spec(domain=domain, targets=_targets(rows, box, domain, atoms, context), tree=tree)
+
+
+def _others(count: int, listed: Ints) -> Ints:
+    """Of 0 .. count - 1 those that are not listed."""
+    left = np.ones(count, np.bool_)
+    left[listed] = False
+    return np.flatnonzero(left)
 
 
 def _with_hull(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier.arrays import distinct
 from falsifier.errors import UnsupportedError
 from falsifier.spec.atoms import AtomTable
 from falsifier.spec.layout import Layout
@@ -57,7 +58,7 @@ def build_forms(used: NDArray[np.int64], atoms: AtomTable, where: Layout, dtype:
     in_products = np.array(
         sorted({x for _, monomial, _ in products for x in monomial if where.kinds[x] == 0}), np.int64
     )
-    columns = np.unique(np.concatenate([where.x_of[entry_slot[of_input]], where.x_of[in_products]]))
+    columns = distinct(np.concatenate([where.x_of[entry_slot[of_input]], where.x_of[in_products]]))
     inputs = None
     if of_input.any():
         inputs = np.zeros((r, len(columns)), dtype)
@@ -65,14 +66,14 @@ def build_forms(used: NDArray[np.int64], atoms: AtomTable, where: Layout, dtype:
         inputs[entry_row[of_input], column] = entry_weight[of_input]
     if not products:
         return Forms(outputs, columns, inputs)
-    distinct = {monomial: q for q, monomial in enumerate(sorted({monomial for _, monomial, _ in products}))}
-    degree = max(len(monomial) for monomial in distinct)
-    monomials = np.full((len(distinct), degree), len(columns) + where.m, np.int64)  # padded with the 1 at the end
-    for monomial, q in distinct.items():
+    place = {monomial: q for q, monomial in enumerate(sorted({monomial for _, monomial, _ in products}))}
+    degree = max(len(monomial) for monomial in place)
+    monomials = np.full((len(place), degree), len(columns) + where.m, np.int64)  # padded with the 1 at the end
+    for monomial, q in place.items():
         for j, x in enumerate(monomial):
             is_input = where.kinds[x] == 0
             monomials[q, j] = np.searchsorted(columns, where.x_of[x]) if is_input else len(columns) + where.y_of[x]
-    coefficients = np.zeros((r, len(distinct)), dtype)
+    coefficients = np.zeros((r, len(place)), dtype)
     for row, monomial, value in products:
-        coefficients[row, distinct[monomial]] = value
+        coefficients[row, place[monomial]] = value
     return Forms(outputs, columns, inputs, monomials, coefficients)

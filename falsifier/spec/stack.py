@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier.arrays import distinct
 from falsifier.spec.atoms import Literals
 from falsifier.spec.boxes import MAX_CELLS, TooManyCellsError
 from falsifier.spec.margin import Rounding, beyond, reach
@@ -55,7 +56,7 @@ def contradictory(rows: Rows) -> Ints:
     literals = rows.literals
     written = beyond(literals.bound, literals.strict)
     pair = (rows.target[1:] == rows.target[:-1]) & (literals.form[1:] == literals.form[:-1])  # sign -1 comes before +1
-    return np.unique(rows.target[1:][pair & (written[1:] > -written[:-1])])
+    return distinct(rows.target[1:][pair & (written[1:] > -written[:-1])])
 
 
 def stack(rows: Rows, t: int, dtype: np.dtype[Any], rounding: Rounding, version_2: bool) -> Stacked:
