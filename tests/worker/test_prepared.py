@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from falsifier.errors import EngineError, UnsupportedError
 from falsifier.falsify import Prepared, falsify
+from falsifier.network import Network
 from falsifier.network.onnxruntime_engine import _Session
 from falsifier.network.reference import Reference
 from falsifier.verdict import Verdict
@@ -77,10 +78,10 @@ def test_an_empty_input_set_needs_no_engine() -> None:
 
 @pytest.mark.parametrize("error", [UnsupportedError("too much"), EngineError("too much"), MemoryError("too much")])
 def test_what_is_in_the_way_is_told_by_the_search(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*arguments: Any, **options: Any) -> None:
+    def fail(self: Network) -> None:
         raise error
 
-    monkeypatch.setattr("falsifier.network.load.Reference", fail)
+    monkeypatch.setattr(Network, "reference", property(fail))
     prepared = Prepared(network(), query(ATOMS[0]))
     prepared.warm()
     result = prepared.search(time.monotonic() + 60)
