@@ -76,6 +76,7 @@ class Reference:
         self.dtype = np.dtype(np.float64 if any(i.dtype == np.float64 for i in self.inputs) else np.float32)
         self._output_names = [o.name for o in self._session.get_outputs()]
         self._outputs = self._declared_outputs()
+        self._has_run = False
         ends = np.cumsum([i.size for i in self.inputs]).tolist()
         self._places = list(zip(self.inputs, [0, *ends][:-1], ends, strict=True))
 
@@ -118,20 +119,25 @@ class Reference:
             if runtime.is_out_of_memory(error):
                 raise MemoryError(runtime.one_line(error)) from error
             raise InputError(f"{self.origin}: onnxruntime fails on this input: {runtime.one_line(error)}") from error
-        if self._outputs is None:
-            for name, result in zip(self._output_names, results, strict=True):
-                if not isinstance(result, np.ndarray):
-                    raise UnsupportedError(f"{self.origin}: output {name!r} is not a tensor")
-            self._outputs = tuple(
-                TensorInfo(name, result.shape, result.dtype)
-                for name, result in zip(self._output_names, results, strict=True)
-            )
+        if not self._has_run:
+            self._outputs, self._has_run = self._observed(results), True
+        assert self._outputs is not None
         for info, result in zip(self._outputs, results, strict=True):
             if result.size != info.size:
                 raise InputError(
                     f"{self.origin}: output {info.name!r} has {result.size} values on this input, {info.size} on others"
                 )
         return results
+
+    def _observed(self, results: Sequence[Any]) -> tuple[TensorInfo, ...]:
+        """The outputs as declared; as the first run gives them where that is open, or wrong (inference can be)."""
+        for name, result in zip(self._output_names, results, strict=True):
+            if not isinstance(result, np.ndarray):
+                raise UnsupportedError(f"{self.origin}: output {name!r} is not a tensor")
+        declared = self._outputs
+        if declared is not None and all(d.size == r.size for d, r in zip(declared, results, strict=True)):
+            return declared
+        return tuple(TensorInfo(n, r.shape, r.dtype) for n, r in zip(self._output_names, results, strict=True))
 
     def _read_inputs(self, shapes: Sequence[tuple[int, ...]] | None) -> tuple[TensorInfo, ...]:
         declared = self._session.get_inputs()

@@ -221,6 +221,18 @@ def test_outputs_whose_size_depends_on_the_input_are_refused() -> None:
         reference.run_flat(np.array([1, 1, 1], np.float32))
 
 
+def test_a_declared_output_size_that_is_wrong_yields_to_the_first_run() -> None:
+    """onnxruntime's own inference counts a pooling window that starts behind the end; its kernel does not."""
+    model = read(
+        """net (float[1,1,7] x) => (float[1,1,k] y) {
+        y = MaxPool <kernel_shape = [1], strides = [4], ceil_mode = 1> (x)
+        }"""
+    )
+    reference = load(model).reference
+    for value in (1, 2):
+        assert reference.run_flat(np.full(7, value, np.float32)).size == reference.m == 2
+
+
 def test_a_model_without_inputs() -> None:
     reference = load(read("net () => (float[1] y) { y = Constant <value = float[1] {3.0}> () }")).reference
     assert (reference.n, reference.m) == (0, 1)
