@@ -22,8 +22,8 @@ from falsifier.network.reference import TensorInfo
 from falsifier.network.selection import Attempt, choose
 from falsifier.network.selfcheck import GradientState
 
-_PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxruntime-gpu", "torch", "vnnlib", "scipy", "array-api-compat")
-_NEEDED = frozenset(("numpy", "onnx", "vnnlib", "scipy", "array-api-compat"))
+_PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxruntime-gpu", "torch", "vnnlib", "array-api-compat")
+_NEEDED = frozenset(("numpy", "onnx", "vnnlib", "array-api-compat"))
 
 
 @dataclass(frozen=True)
