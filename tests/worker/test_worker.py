@@ -378,6 +378,17 @@ def test_a_folder_open_to_others_is_not_used(scene: Scene) -> None:
     assert scene.results().startswith("sat\n")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_another_user_is_not_used(scene: Scene) -> None:
+    scene.prepare()
+    worker = scene.processes()
+    os.chown(scene.runtime / "falsifier-0", 65534, 65534)
+    assert "sat (exact)" in scene.run()
+    assert scene.processes() == worker
+    scene.prepare()
+    assert scene.processes() == worker
+
+
 def test_a_link_is_not_followed(scene: Scene) -> None:
     scene.prepare()
     real = scene.runtime / f"falsifier-{os.geteuid()}"
