@@ -192,3 +192,8 @@ def test_large_integers_are_never_said_to_have_no_solution_where_they_have(targe
 def test_small_integers_without_a_solution_are() -> None:
     assert whole_number(9, "(== X[0] 5)", "(== Y[0] 0)").verdict is Verdict.UNSAT
     assert whole_number(9, "(> X[0] 5)", "(< X[0] 6)", "(<= Y[0] 0)").verdict is Verdict.UNSAT
+
+
+def test_a_query_of_another_type() -> None:
+    with pytest.raises(InputError, match="not int"):
+        run(models.affine([[1, 1]]), 5)
