@@ -58,7 +58,7 @@ def climb(
     scale: Array | None = None
     look = 1 if is_numpy(x) else 8  # steps between looks at margins: each is a host synchronisation
     for step in range(steps):
-        if not run.going(lanes):
+        if not run.going(lanes, Work.GRADIENT):
             break
         with run.timed(Work.GRADIENT, lanes):
             evaluation, score, gradient = problem.ascend(x, aim, reduction, scale, window)
@@ -123,8 +123,7 @@ class _Rules:
         if self.weighted is None:
             return None
         xp = namespace(slack)
-        lack = xp.where(slack < 0, xp.maximum(-slack, 0 * slack), 0 * self.cap)
-        lack = xp.where(xp.isfinite(lack), lack, 0 * self.cap)
+        lack = xp.where(xp.isfinite(slack) & (slack < 0), -slack, 0 * self.cap)
         total = xp.sum(lack, axis=1)[:, None]
         ones = xp.ones_like(slack)
         # An atom that holds now keeps a little weight: it may be violated after the step.

@@ -15,7 +15,7 @@ from falsifier.verdict import StopReason
 class StageRecord:
     """What one stage did: turns, evaluations, seconds, and how often it raised the best margin of a target.
 
-    applies: whether it had something to do when it was last asked.
+    applies: whether it had something to do when it was last asked. idle: turns since it last raised the best margin of all.
     """
 
     calls: int = 0
@@ -23,6 +23,7 @@ class StageRecord:
     seconds: float = 0.0
     improvements: int = 0
     applies: bool = True
+    idle: int = 0
 
 
 @dataclass(frozen=True)

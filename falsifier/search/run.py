@@ -85,11 +85,18 @@ class Run:
         """Whether the search ends here."""
         return self.found is not None or self.budget.remaining() <= 0 or self.room() < 1
 
-    def going(self, evaluations: int = 1) -> bool:
-        """Whether the stage at work may make this many more evaluations."""
+    def going(self, evaluations: int = 1, work: Work | None = None) -> bool:
+        """Whether the stage at work may make this many more evaluations; of a kind of work: before the deadline as well."""
         if self.over() or self.pace.now() >= self.until:
             return False
+        each = None if work is None else self.pace.seconds(work)
+        if each is not None and not self.pace.nominal and each * evaluations > self.budget.remaining():
+            return False
         return self.room() >= evaluations
+
+    def best(self) -> float:
+        """The best margin of all targets."""
+        return float(self.ledger.margin.max())
 
     def room(self) -> int:
         """Evaluations that may still be made: one is kept for the door."""

@@ -18,6 +18,7 @@ from falsifier.search.source import ProblemSource
 from falsifier.search.stage import Stage
 from falsifier.verdict import StopReason
 
+_FLOOR = 1 / 8  # of its full turn that a stage keeps however long it has not gained
 _LONGEST_PASS = 0.6  # of the time left that one pass may plan to take
 _LONGEST_TURN = 0.25  # of the time left that one turn of the first pass may take
 
@@ -65,8 +66,14 @@ def _first_pass(run: Run, stages: Iterable[Stage]) -> list[Stage]:
 
 
 def _planned(run: Run, stage: Stage) -> float:
-    """Seconds of a stage's turn in this pass, were there time without end; 0 for one that had nothing to do."""
-    return stage.slice * stage.growth**run.passes if run.records[stage.name].applies else 0.0
+    """Seconds of a stage's turn in this pass, were there time without end; 0 for one that had nothing to do.
+
+    Stages whose turns raise nothing give way to those that gain, down to a floor.
+    """
+    record = run.records[stage.name]
+    if not record.applies:
+        return 0.0
+    return stage.slice * stage.growth**run.passes * max(_FLOOR, 0.5**record.idle)
 
 
 def _fitted(run: Run, stages: list[Stage]) -> float:
@@ -85,8 +92,10 @@ def _turn(run: Run, stage: Stage, seconds: float) -> None:
     record.applies = stage.applies(run)
     if record.applies and not run.over():
         run.until = run.pace.now() + seconds
+        before = run.best()
         stage.turn(run)
         record.calls += 1
+        record.idle = 0 if run.best() > before else record.idle + 1
     record.evaluations += run.budget.evaluations - evaluations
     record.seconds += run.budget.clock() - started
 

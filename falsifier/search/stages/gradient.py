@@ -123,7 +123,7 @@ class _Round:
         lanes, problem = self.lanes, self.problem
         count = lanes.target.size
         while self.done < self.steps:
-            if not run.going(count):
+            if not run.going(count, Work.GRADIENT):
                 self._report(run)
                 return False
             with run.timed(Work.GRADIENT, count):

@@ -52,7 +52,7 @@ class Hopping:
             rng = run.rng.spawn()
             x = self._deal(run, problem, lanes, rng)
             population = self._population
-            if population is None or not run.going(lanes):
+            if population is None or not run.going(lanes, Work.GRADIENT):
                 return
             reduction = Reduction.HARD if self._rounds % 2 and problem.k > 1 else Reduction.HINGE
             self._rounds += 1

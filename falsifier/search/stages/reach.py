@@ -45,7 +45,7 @@ class Reach:
         ranked = run.ledger.ranked()[: self._targets]
         for aims in (ranked[:_NEAREST], ranked[_NEAREST:]):
             for width in range(len(WIDTHS) if problem.stepped else 1):
-                if aims.size and run.going(2 * aims.size):
+                if aims.size and run.going(2 * aims.size, Work.GRADIENT):
                     self._step(run, problem, aims, width)
 
     def _step(self, run: Run, problem: Problem, aims: NDArray[np.int64], width: int) -> None:
