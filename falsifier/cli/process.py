@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from types import TracebackType
 
 _SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+_ANSWERING = 0.5  # seconds that `finish` has at least, from the time that the guard is set
 _SLICE = 0.25  # seconds between two looks of the guard at whether the work is done
 
 
@@ -37,8 +38,15 @@ class Guard:
     As a context: `with Guard(..) as guard`, and inside `with guard.answering()` once the main thread has its answer.
     """
 
-    def __init__(self, deadline: float, last: float, finish: Callable[[int | None], int]) -> None:
-        """`deadline` and `last` are readings of `time.monotonic`, infinite for none."""
+    def __init__(
+        self, deadline: float, last: float, finish: Callable[[int | None], int], parent: int | None = None
+    ) -> None:
+        """`deadline` and `last` are readings of `time.monotonic`, infinite for none.
+
+        `parent`: the process whose end, however it comes, is this one's, without an answer: nobody waits for it, and
+        where it would be written another run may have begun.
+        """
+        self._parent = parent
         self._deadline, self._last, self._finish = deadline, last, finish
         self._lock = threading.Lock()
         self._done = False
@@ -49,7 +57,9 @@ class Guard:
         threading.Thread(target=self._watch, name="guard", daemon=True).start()
         if math.isfinite(self._last):
             self._sink = open(os.devnull, "w")
-            faulthandler.dump_traceback_later(max(0.001, self._last - time.monotonic()), exit=True, file=self._sink)
+            # a limit below start-up has passed already: there is an answer to give all the same
+            left = max(_ANSWERING, self._last - time.monotonic())
+            faulthandler.dump_traceback_later(left, exit=True, file=self._sink)
         return self
 
     def __exit__(
@@ -75,6 +85,8 @@ class Guard:
             caught = signal.sigtimedwait(_SIGNALS, max(0.0, min(_SLICE, left)))
             if self._done:
                 return
+            if self._parent is not None and os.getppid() != self._parent:
+                os._exit(1)
             if caught is None and time.monotonic() < self._deadline:
                 continue
             with self._lock:

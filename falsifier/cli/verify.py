@@ -49,9 +49,10 @@ class Verification:
         query = Path(options.query.strip(LINE_ENDS))
         self.instance = Instance(parse_networks(options.network), query, limit)
         self.options, self.results = options, results
-        for place in (options.assignments, options.json if options.json != "-" else None):
-            if place is not None:
-                _require_writable(Path(place))
+        if options.assignments is not None:
+            _require_writable(Path(options.assignments), folder=True)
+        if options.json not in (None, "-"):
+            _require_writable(Path(options.json), folder=False)
         # the answer has to be out by the limit: what is kept to spare pays for writing it
         self.spare = min(1.0, limit / 10)
         self.end = started + limit
@@ -60,7 +61,8 @@ class Verification:
 
     def run(self) -> int:
         end, spare = self.end, self.spare
-        with Guard(end - spare / 2, end - spare / 4, self.cut_short) as guard:
+        caller = self.options.since if self.options.since == os.getppid() else None
+        with Guard(end - spare / 2, end - spare / 4, self.cut_short, caller) as guard:
             try:
                 result = self.falsify()
             except Exception:  # a confirmed witness must not be lost to an error that came after it
@@ -149,8 +151,10 @@ class Verification:
             raise InputError(f"{self.options.json}: cannot be written ({error.strerror})") from None
 
 
-def _require_writable(path: Path) -> None:
-    """Raise InputError, before time is spent on an answer, where a file or folder cannot be made at `path`."""
+def _require_writable(path: Path, *, folder: bool) -> None:
+    """Raise InputError, before time is spent on an answer, where a file or a folder cannot be made at `path`."""
+    if path.exists() and path.is_dir() is not folder:
+        raise InputError(f"{path}: cannot be written, it is {'no folder' if folder else 'a folder'}")
     at = path.absolute()
     while not at.exists():
         at = at.parent

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from falsifier.errors import InputError
+from falsifier.errors import InputError, UnsupportedError
 from falsifier.network.reference import Reference
 
 if TYPE_CHECKING:
@@ -67,14 +67,20 @@ class Network:
         return lower(self.proto(), [i.shape for i in self.reference.inputs])
 
     def proto(self) -> Any:
-        """The model as a ModelProto, external data included (imports onnx)."""
+        """The model as a ModelProto, external data included (imports onnx).
+
+        Raises InputError where it cannot be read, UnsupportedError for external data that onnx refuses.
+        """
         import onnx
         from google.protobuf.message import DecodeError
 
         try:
             model = onnx.load_model_from_string(self.data)
             if self.path is not None:
-                onnx.load_external_data_for_model(model, str(self.path.parent))
+                _attach(model, self.path.parent)
+                onnx.load_external_data_for_model(model, str(self.path.parent))  # what is left, inside of subgraphs
+        except onnx.checker.ValidationError as error:
+            raise UnsupportedError(f"{self.origin}: {' '.join(str(error).split())}") from error
         except (DecodeError, OSError, ValueError) as error:
             raise InputError(f"{self.origin}: this model cannot be read: {' '.join(str(error).split())}") from error
         return model
@@ -126,6 +132,24 @@ def _read(path: Path) -> bytes:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     return _unpack(data, str(path)) if data[:2] == _GZIP else data
+
+
+def _attach(model: Any, folder: Path) -> None:
+    """Read the external data of a model's initializers. onnx refuses files with links to them, onnxruntime does not.
+
+    Where it may lie is onnxruntime's to judge, which has loaded the model before.
+    """
+    from onnx import TensorProto
+
+    for tensor in model.graph.initializer:
+        if tensor.data_location != TensorProto.EXTERNAL:
+            continue
+        info = {entry.key: entry.value for entry in tensor.external_data}
+        with (folder / info.get("location", "")).open("rb") as file:
+            file.seek(int(info.get("offset", 0)))
+            tensor.raw_data = file.read(int(info["length"]) if "length" in info else -1)
+        tensor.data_location = TensorProto.DEFAULT
+        del tensor.external_data[:]
 
 
 def _unpack(data: bytes, origin: str) -> bytes:

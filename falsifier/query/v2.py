@@ -27,6 +27,7 @@ _ASSERT = re.compile(rb"\(\s*assert\b")
 _VERSION = re.compile(r"(\(\s*vnnlib-version\s*<\s*2\s*\.\s*)(\d+)(\s*>)")
 _COMMENT_OR_STRING = re.compile(rb';[^\r\n]*|"[^"]*"')
 _DEPTH = 2000  # the reference parser recurses and would take the process with it
+_LARGEST = 10**8  # elements of all variables: some gigabytes
 _LONGEST_INTEGER = 18  # digits: the reference parser reads integers as int64
 _TRUE = "(assert (<= 0.0 1.0))"
 
@@ -69,6 +70,9 @@ def read(text: bytes, origin: str) -> Query:
     header, minor = _header(source, first.start())
     networks = parser2.declarations(parser2.parse(header + _TRUE, origin), header, origin)
     query = Query((2, minor), networks, (), origin)
+    size = sum(variable.size for variable in query.variables)
+    if size > _LARGEST:
+        raise InputError(f"{origin}: declares {size} elements, at most {_LARGEST} are read; check the shapes")
     variables = [(variable, at) for _, variable, at in query.offsets()]
     owner = np.repeat(np.arange(len(variables), dtype=np.int16), [variable.size for variable, _ in variables])
     reader = _Reader(source, variables, query.slot_kinds() > 0, owner)

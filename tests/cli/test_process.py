@@ -73,6 +73,25 @@ def test_a_library_that_holds_the_lock() -> None:
     assert process.returncode == 1
 
 
+def test_the_end_of_the_caller() -> None:
+    """A caller that is killed leaves no process behind that would still write somewhere."""
+    inner = textwrap.dedent(PROGRAM).format(deadline=60, last=60, work="time.sleep(60)")
+    inner = inner.replace("finish)", "finish, os.getppid())").replace("import sys, time", "import os, time")
+    outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"
+    process = subprocess.Popen([sys.executable, "-c", outer], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "started\n"
+    process.kill()
+    assert rest(process) == ""  # at the end of the inner process
+
+
+def test_a_limit_that_passed_before_the_guard_was_set() -> None:
+    program = textwrap.dedent(PROGRAM).format(deadline=-2, last=-1, work="time.sleep(60)")
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, timeout=30, check=False)
+    assert "cut short by None" in done.stdout  # perhaps in the middle of what the main thread prints
+    assert done.returncode == 7
+
+
 def test_only_one_answer() -> None:
     """A signal during the main thread's answer comes too late to change it."""
     work = "guard.answering().__enter__(); print('started', flush=True); time.sleep(1); sys.exit(0)"

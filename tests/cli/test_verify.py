@@ -192,11 +192,14 @@ def test_bad_input(folder: Path, name: str) -> None:
         ["--network", "net.onnx", "--results", "missing/out.txt"],
         ["--network", "net.onnx", "--json", "net.onnx/out.json"],
         ["--network", "net.onnx", "--assignments", "net.onnx/dir"],
+        ["--network", "net.onnx", "--assignments", "net.onnx"],
+        ["--network", "net.onnx", "--json", "."],
     ],
 )
 def test_bad_arguments(folder: Path, arguments: list[str]) -> None:
     done = command("verify", "prop.vnnlib", *arguments, cwd=folder)
     assert done.returncode == 2
+    assert done.stdout == ""
     assert done.stderr.splitlines()[-1].startswith("falsifier: ")
     assert "Traceback" not in done.stderr
 

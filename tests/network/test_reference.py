@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -106,14 +108,20 @@ def test_plain_packed_and_in_memory_files_are_the_same(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.onnx", "b.onnx.gz"]
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_external_data_is_found_beside_the_file(tmp_path: Path, packed: bool) -> None:
+def external(folder: Path) -> Path:
+    """A file of a model whose weights lie beside it."""
     model = ModelProto()
     model.CopyFrom(AFFINE["flatten at axis 0"])
     for tensor in model.graph.initializer:  # only raw bytes can live outside
         tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
-    path = tmp_path / "a.onnx"
+    path = folder / "a.onnx"
     onnx.save_model(model, str(path), save_as_external_data=True, location="weights.bin", size_threshold=0)
+    return path
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_external_data_is_found_beside_the_file(tmp_path: Path, packed: bool) -> None:
+    path = external(tmp_path)
     assert (tmp_path / "weights.bin").exists()
     if packed:
         path.write_bytes(gzip.compress(path.read_bytes()))
@@ -237,3 +245,14 @@ def test_a_model_without_inputs() -> None:
     reference = load(read("net () => (float[1] y) { y = Constant <value = float[1] {3.0}> () }")).reference
     assert (reference.n, reference.m) == (0, 1)
     np.testing.assert_array_equal(reference.run_flat(np.zeros(0, np.float32)), [3])
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_external_data_behind_a_link(tmp_path: Path, link: Callable[[Path, Path], None]) -> None:
+    """As caches of downloaded models keep it: onnxruntime reads it, the loader of onnx would not."""
+    path = external(tmp_path)
+    (tmp_path / "weights.bin").rename(tmp_path / "blob")
+    link(tmp_path / "blob", tmp_path / "weights.bin")
+    network = load(path)
+    assert network.engine().name == "onnxruntime"
+    np.testing.assert_array_equal(numpy_helper.to_array(network.proto().graph.initializer[0]), [[1], [-1]])

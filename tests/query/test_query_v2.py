@@ -205,6 +205,7 @@ def test_malformed_text_is_one_line(asserts: str) -> None:
         ("Y real", "Y string", "Y has the unknown type 'string'; the types are real"),
         ("declare-output Y", "declare-output X", "Duplicate variable declaration 'X'"),
         ("[1,2]", "[0,2]", "Dimensions must be positive"),
+        ("declare-output Z float32 []", "declare-output Z float32 [100000,100000]", "check the shapes"),
         (
             "(declare-output Z float32 []))",
             "(declare-output Z float32 [])",
