@@ -194,7 +194,7 @@ def main(arguments: list[str] | None = None) -> int:
             "ratios": "instances that both solved; ours / theirs",
         },
         "machine": machine(),
-        "versions": versions(ROOT, dict(options.about)),
+        "versions": versions(dict(options.about)),
         "load_average": {"start": start, "end": load_average()},
         "rng_seed": options.rng_seed,
         "options": {name: str(value) for name, value in vars(options).items()},

@@ -27,13 +27,13 @@ def machine() -> dict[str, object]:
     }
 
 
-def versions(root: Path, about: dict[str, str]) -> dict[str, object]:
-    """Commit of this tool, interpreter and packages, and what was said about the other tools."""
+def versions(about: dict[str, str] | None = None) -> dict[str, object]:
+    """Commit of this tool, interpreter and packages, and what was said about other tools."""
     return {
-        "falsifier": _commit(root),
+        "falsifier": _commit(Path(__file__).resolve().parents[1]),
         "python": platform.python_version(),
         **{name: found for name in _PACKAGES if (found := _version(name))},
-        **{f"tool {name}": text for name, text in about.items()},
+        **{f"tool {name}": text for name, text in (about or {}).items()},
     }
 
 

@@ -1,0 +1,110 @@
+"""What the search's loop costs beside evaluation: stages on a query that nothing satisfies, with the engine timed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from engine_networks import CASES, build
+
+from falsifier.arrays import Rng
+from falsifier.budget import Budget
+from falsifier.network.from_torch import export
+from falsifier.network.load import load
+from falsifier.network.selection import choose
+from falsifier.network.single import SingleSampleEngine
+from falsifier.problem import Problem
+from falsifier.query import parse
+from falsifier.search import search
+from falsifier.search.stages.gradient import Gradient
+from falsifier.search.stages.hopping import Hopping
+from falsifier.spec import Rounding, compile_query
+
+STAGES: dict[str, Callable[[], Any]] = {"gradient": Gradient, "hopping": Hopping}
+_WARM_UP = 0.3  # seconds of search before the one that is measured
+
+
+class Stopwatch:
+    """Seconds inside calls of some methods of an object; calls inside such calls are not counted twice."""
+
+    def __init__(self, owner: Any, methods: tuple[str, ...], device: str = "cpu") -> None:
+        self.seconds, self.calls, self._depth, self._device = 0.0, 0, 0, device
+        for name in methods:
+            setattr(owner, name, self._watched(getattr(owner, name)))
+
+    def _watched(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            self._depth += 1
+            start = time.perf_counter()
+            try:
+                return method(*arguments, **named)
+            finally:
+                if self._device != "cpu":  # else the time would be that of queueing
+                    torch.cuda.synchronize()
+                self._depth -= 1
+                if self._depth == 0:
+                    self.seconds += time.perf_counter() - start
+                    self.calls += 1
+
+        return call
+
+
+class Source:
+    """The problems of a search (`ProblemSource`)."""
+
+    nearest = None
+
+    def __init__(self, single: Problem, batched: Problem) -> None:
+        self.single, self.batched = single, batched
+
+
+def query_of(n: int, m: int) -> str:
+    """A query over the unit box whose disjuncts, one per further output, nothing satisfies."""
+    lines = [f"(declare-const X_{i} Real)" for i in range(n)] + [f"(declare-const Y_{i} Real)" for i in range(m)]
+    lines += [f"(assert (and (>= X_{i} 0) (<= X_{i} 1)))" for i in range(n)]
+    disjuncts = " ".join(f"(and (>= (- Y_{i} Y_0) 1000000))" for i in range(1, m))
+    return "\n".join([*lines, f"(assert (or {disjuncts}))"])
+
+
+def loop_shares(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """One network: for each stage, the share of its seconds outside the engine and outside `Problem`."""
+    case = CASES[name]
+    network = load(export(build(case, options.rng_seed), torch.zeros(1, *case.shape)))
+    engine: Any = choose(network, options.device, None)[0]
+    query = parse(query_of(network.lowered.n, network.lowered.m).encode())
+    spec = compile_query(query, network.reference.dtype, Rounding.INWARD)
+    inner = Stopwatch(engine, ("outputs", "vjp", "ascend"), options.device)
+    results = []
+    for stage, make in STAGES.items():
+        figures: dict[str, Any] = {}
+        for seconds in (_WARM_UP, options.loop_seconds):
+            budget = Budget.of_seconds(seconds)
+            batched = Problem(spec, engine, budget)
+            outer = Stopwatch(batched, ("evaluate", "screen", "ascend", "row_scale"), options.device)
+            source = Source(Problem(spec, SingleSampleEngine(network.reference), budget), batched)
+            inner.seconds, inner.calls = 0.0, 0
+            found = search(source, budget, Rng(options.rng_seed), lambda _: False, [make()])
+            total = found.stages[stage].seconds
+            figures = {
+                "network": name,
+                "stage": stage,
+                "engine": engine.name,
+                "seconds": round(total, 3),
+                "engine_calls": inner.calls,
+                "evaluations_per_call": round(found.evaluations / max(1, inner.calls), 1),
+                "microseconds_per_call_outside_engine": round(1e6 * (total - inner.seconds) / max(1, inner.calls), 1),
+                "outside_engine": round(1 - inner.seconds / total, 4),
+                "outside_problem": round(1 - outer.seconds / total, 4),
+            }
+        results.append(figures)
+        print(
+            f"{name:10} {stage:9} outside engine {figures['outside_engine']:.1%}, problem "
+            f"{figures['outside_problem']:.1%}, {figures['evaluations_per_call']} lanes a call",
+            file=sys.stderr,
+            flush=True,
+        )
+    return results
