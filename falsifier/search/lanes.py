@@ -107,7 +107,7 @@ class Lanes:
         self.alpha = self.alpha * self.decay
 
     def checkpoint(self) -> None:
-        """Adaptive lanes that improved in under three quarters of the steps halve their step and return to their best."""
+        """Adaptive lanes that improved in under 3/4 of the steps halve their step and return to their best."""
         xp = namespace(self.x)
         slow = self.adaptive & (self.wins < 0.75 * self.span)
         self.alpha = xp.where(slow[:, None], self.alpha / 2, self.alpha)

@@ -48,7 +48,7 @@ class Pace:
         each = seconds / evaluations
         old = self._seconds.get(work)
         if old is None or each < old:
-            # The first calls carry warm-up (allocation, kernel choice): a fast reading is believed sooner than a slow one.
+            # The first calls carry warm-up (allocation, kernel choice): fast readings are believed sooner than slow.
             self._seconds[work] = each if old is None else old + 0.7 * (each - old)
             self._size[work] = evaluations
         elif 2 * evaluations >= self._size[work]:  # a smaller batch than that shows the cost of a call

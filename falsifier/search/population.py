@@ -1,7 +1,7 @@
 """Population: lanes that persist over rounds, and how they are dealt to targets, mated, accepted and replaced.
 
-The lanes of a target are cut into islands that do not mix: one island's premature agreement on a local optimum leaves the
-others alone. An island that has not gained for a while starts anew; how long that while is follows Luby's sequence
+The lanes of a target are cut into islands that do not mix: one island's premature agreement on a local optimum leaves
+the others alone. An island that has not gained for a while starts anew; how long that while is follows Luby's sequence
 1 1 2 1 1 2 4 ..., which is within a constant of the best restart policy whatever the unknown distribution of run times.
 """
 

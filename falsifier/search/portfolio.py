@@ -1,7 +1,7 @@
 """Portfolios: ordered, named lists of stages.
 
-A portfolio is a generator: a stage is imported and made when the search first comes to it, so that an instance which falls
-to the first points pays for no other stage.
+A portfolio is a generator: a stage is imported and made when the search first comes to it, so that an instance which
+falls to the first points pays for no other stage.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ from falsifier.verdict import StopReason
 class StageRecord:
     """What one stage did: turns, evaluations, seconds, and how often it raised the best margin of a target.
 
-    applies: whether it had something to do when it was last asked. idle: turns since it last raised the best margin of all.
+    applies: whether it had something to do when it was last asked. idle: turns since it last raised the best margin of
+    all targets.
     """
 
     calls: int = 0

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _REBASED = 256  # targets whose best points the batched engine judges anew
 
 
+_WHOLE = 2.0**24  # magnitude from which float32 has no fractions
+
+
 @dataclass(frozen=True)
 class Found:
     """A confirmed point `[n]`, its target, and the stage that found it."""
@@ -86,7 +89,7 @@ class Run:
         return self.found is not None or self.budget.remaining() <= 0 or self.room() < 1
 
     def going(self, evaluations: int = 1, work: Work | None = None) -> bool:
-        """Whether the stage at work may make this many more evaluations; of a kind of work: before the deadline as well."""
+        """Whether the stage at work may make this many more evaluations; of a known kind: by the deadline, too."""
         if self.over() or self.pace.now() >= self.until:
             return False
         each = None if work is None else self.pace.seconds(work)
@@ -121,7 +124,7 @@ class Run:
         lane = np.argmax(margin, axis=0)
         aim = np.arange(margin.shape[1])
         best = margin[lane, aim]
-        keep = np.flatnonzero(np.isfinite(best) & self.ledger.open)
+        keep = np.flatnonzero((best > -np.inf) & self.ledger.open)  # without atoms it is +infinity
         if keep.size:
             self.offer(problem, points[as_like(lane[keep], problem.like)], aim[keep], best[keep])
         return margin
@@ -174,8 +177,10 @@ class _Timed:
 def integer_valued(problem: Problem) -> NDArray[np.bool_]:
     """Free inputs `[f]` with integer bounds in every target, two or more apart in one: pixels, positions, counts."""
     lower, upper = (to_host(a) for a in problem.box(as_like(np.arange(min(problem.t, 1000)), problem.like)))
+    lower, upper = lower.astype(np.float64), upper.astype(np.float64)
     whole = (lower == np.round(lower)) & (upper == np.round(upper))
-    return np.asarray(whole.all(axis=0) & (upper - lower >= 2).any(axis=0))
+    resolved = np.maximum(np.abs(lower), np.abs(upper)) < _WHOLE  # beyond, every float32 is whole
+    return np.asarray((whole & resolved).all(axis=0) & (upper / 2 - lower / 2 >= 1).any(axis=0))
 
 
 def work_of(run: Run, problem: Problem) -> Work:

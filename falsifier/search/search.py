@@ -37,7 +37,12 @@ def search(
 
     Raises InputError for an unknown name.
     """
-    run = Run.start(problems, budget, rng, confirm)
+    with np.errstate(all="ignore"):  # boxes may be wider than the largest number; what is not finite never wins
+        return _search(Run.start(problems, budget, rng, confirm), portfolio)
+
+
+def _search(run: Run, portfolio: str | Iterable[Stage]) -> SearchResult:
+    budget = run.budget
     if run.problems.single.f == 0:
         return _only_point(run)
     stages = _first_pass(run, stages_of(portfolio) if isinstance(portfolio, str) else portfolio)

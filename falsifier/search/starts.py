@@ -13,7 +13,7 @@ from falsifier.arrays import Array, Rng, namespace
 def place(unit: Array, lower: Array, upper: Array) -> Array:
     """Points of boxes `[b, f]` (or `[1, f]`) from unit coordinates; 0 and 1 give the bounds themselves, bit for bit."""
     xp = namespace(unit)
-    point = xp.clip(lower + unit * (upper - lower), lower, upper)
+    point = xp.clip(lower * (1 - unit) + upper * unit, lower, upper)  # the width may overflow where the bounds do not
     return xp.where(unit >= 1, upper, point)
 
 

@@ -17,6 +17,7 @@ from falsifier.search.moves import kick
 from falsifier.search.pace import Pace, Work
 from falsifier.search.population import Population, luby
 from falsifier.search.run import Run, integer_valued
+from falsifier.search.stages.enumerate import coarse_to_fine
 from falsifier.search.starts import interleaved, kronecker, lattice, mixed, place, uniform, vertices
 
 
@@ -27,7 +28,7 @@ def fresh_run(targets: int) -> Run:
     return Run.start(instance, instance.budget, Rng(0), instance.holds)
 
 
-# --- ledger ------------------------------------------------------------------------------------------------------------
+# --- ledger ---------------------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.floats(-5, 5)), max_size=30))
@@ -64,7 +65,7 @@ def test_nan_never_improves() -> None:
         assert ledger.improving(np.zeros(2, dtype=np.int64), np.array([-np.inf, -np.inf])).size == 0
 
 
-# --- candidates --------------------------------------------------------------------------------------------------------
+# --- candidates -----------------------------------------------------------------------------------------------------
 
 
 def admit(candidates: Candidates, points: Floats, margin: list[float]) -> tuple[int, Floats] | None:
@@ -118,7 +119,7 @@ def test_refused_hits_are_pushed_deeper(torch: bool) -> None:
         assert result.rejections < 100
 
 
-# --- allocation --------------------------------------------------------------------------------------------------------
+# --- allocation -----------------------------------------------------------------------------------------------------
 
 
 @given(st.integers(1, 40), st.integers(1, 64))
@@ -144,7 +145,7 @@ def test_promising_targets_get_most_lanes() -> None:
     assert counts.min() <= 1
 
 
-# --- population --------------------------------------------------------------------------------------------------------
+# --- population -----------------------------------------------------------------------------------------------------
 
 
 def population() -> Population:
@@ -205,7 +206,7 @@ def test_acceptance() -> None:
     assert lanes.x[:, 0].tolist() == [100, 101, 102, 3, 4, 105, 106]
 
 
-# --- starts and moves --------------------------------------------------------------------------------------------------
+# --- starts and moves -----------------------------------------------------------------------------------------------
 
 
 @given(st.integers(0, 2**32), st.integers(1, 6))
@@ -250,7 +251,7 @@ def test_integer_valued_inputs_are_recognised() -> None:
     assert integer_valued(instance.single).tolist() == [True, False, False, True]
 
 
-# --- pace --------------------------------------------------------------------------------------------------------------
+# --- pace -----------------------------------------------------------------------------------------------------------
 
 
 def test_with_a_cap_no_clock_counts() -> None:
@@ -286,3 +287,16 @@ def test_a_cap_set_later_changes_nothing() -> None:
     pace = Pace(budget)
     budget.max_evaluations = 10
     assert pace.now() == 3.0
+
+
+# --- enumeration -----------------------------------------------------------------------------------------------------
+
+
+def test_lattices_are_visited_coarse_to_fine() -> None:
+    index = np.stack(np.meshgrid(np.arange(63), np.arange(40), indexing="ij"), axis=2).reshape(-1, 2)
+    for shift in (np.zeros(2, dtype=np.int64), np.array([5, 1234])):
+        key = coarse_to_fine(index, shift)
+        assert len(np.unique(key)) == len(index)
+        first = index[np.argsort(key)[: 16 * 10 + 26]]  # as many as a grid of spacing 4 has, and its edges
+        gaps = [np.abs(first - corner).max(axis=1).min() for corner in index]
+        assert max(gaps) <= 4

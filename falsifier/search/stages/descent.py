@@ -97,7 +97,7 @@ class _Group:
         return evaluation
 
     def _moves(self, slack: Array, base: Array, delta: Array, h: Array, lower: Array, upper: Array) -> Array:
-        """Candidate moves `[b, c, f]` from the slacks of probes `[b, f, k]` and lanes `[b, k]`, displacements `[b, f]`."""
+        """Candidate moves `[b, c, f]` from slacks of probes `[b, f, k]` and lanes `[b, k]`, displacements `[b, f]`."""
         xp = namespace(slack)
         usable = xp.isfinite(slack) & xp.isfinite(base)[:, None, :]
         slack = xp.where(usable, slack, xp.zeros_like(slack))

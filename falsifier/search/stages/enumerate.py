@@ -1,4 +1,7 @@
-"""Enumeration: every lattice point of a box whose few free inputs look integer-valued, then the points half a step on."""
+"""Enumeration: every lattice point of a box whose few free inputs look integer-valued, then the points half a step on.
+
+Coarse to fine: what satisfies a query often comes in patches, which a coarse grid meets early.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _BLOCK = 1024  # points evaluated at once
 
 
 class Enumeration:
-    """All integer points of every open target's box in random order, then the points half a step beside them."""
+    """All integer points of every open target's box, then the points half a step beside them."""
 
     name = "enumeration"
     growth = 2.0
@@ -56,10 +59,28 @@ class Enumeration:
 
     def _lattice(self, run: Run, problem: Problem, aim: int) -> NDArray[np.float64]:
         lower, upper = (to_host(a)[0].astype(np.float64) for a in problem.box(as_like(np.array([aim]), problem.like)))
-        ticks = [np.arange(np.ceil(a), np.floor(b) + 1) for a, b in zip(lower, upper, strict=True)]
-        if np.prod([float(t.size) for t in ticks]) > _POINTS:
+        first, last = np.ceil(lower), np.floor(upper)
+        if not np.prod(np.maximum(last - first + 1, 0)) <= _POINTS:  # counted before any of them is made
             return np.zeros((0, problem.f))
-        whole = np.stack([g.ravel() for g in np.meshgrid(*ticks, indexing="ij")], axis=1)
-        order = np.asarray(run.rng.spawn().permutation(len(whole), np.empty(0)))
-        halves = np.minimum(whole + 0.5, upper)
-        return np.concatenate([whole[order], halves[order]])
+        ticks = [np.arange(a, b + 1) for a, b in zip(first, last, strict=True)]
+        rng = run.rng.spawn()
+        counts = np.array([t.size for t in ticks])
+        index = np.stack([g.ravel() for g in np.meshgrid(*map(np.arange, counts), indexing="ij")], axis=1)
+        order = np.argsort(coarse_to_fine(index, np.asarray(rng.integers(0, 1 << 20, (problem.f,), np.empty(0)))))
+        whole = np.stack([t[i] for t, i in zip(ticks, index[order].T, strict=True)], axis=1)
+        return np.concatenate([whole, np.minimum(whole + 0.5, upper)])
+
+
+def coarse_to_fine(index: NDArray[np.int64], shift: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Keys `[p]` by which sorted lattice points `[p, f]` fill ever finer grids, the coarsest through `-shift`.
+
+    The bits of all coordinates interleaved, lowest first: multiples of 2^j come before everything else.
+    """
+    dimensions = index.shape[1]
+    bits = 62 // dimensions if dimensions > 3 else 20
+    moved = index + shift
+    key = np.zeros(len(index), dtype=np.int64)
+    for bit in range(bits):  # over the bits of a coordinate
+        for d in range(dimensions):
+            key = 2 * key + ((moved[:, d] >> bit) & 1)
+    return key

@@ -27,7 +27,7 @@ class Screen:
         return problem.t >= self._targets and not problem.shared_box
 
     def turn(self, run: Run) -> None:
-        """Go on where the last turn ended: the first turn makes the passes with fixed points, later ones a pass each."""
+        """Go on where the last turn ended: the first makes the passes with fixed points, later ones a pass each."""
         problem = run.batched
         passes = 1 if self._pass >= 3 else 3
         while run.going():
