@@ -95,11 +95,7 @@ def torch_layer_normalization(inputs: Sequence[Any], attributes: dict[str, Any])
     import torch
 
     x, scale, bias = (*inputs, None)[:3]
-    axes = list(range(attributes["axis"], 0))
-    variance, mean = torch.var_mean(x, axes, correction=0, keepdim=True)
-    inverse = (variance + attributes["epsilon"]).rsqrt()
-    y = (x - mean) * inverse * scale
-    return (y if bias is None else y + bias, mean, inverse)
+    return tuple(torch.native_layer_norm(x, x.shape[attributes["axis"] :], scale, bias, attributes["epsilon"]))
 
 
 LOWERINGS = {"LayerNormalization": lower_layer_normalization, "RMSNormalization": lower_rms_normalization}
