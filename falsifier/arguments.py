@@ -17,10 +17,13 @@ def as_query(query: Any) -> Query:
     """A query from a path, from text (what holds a bracket and is no file), or as it is. Raises InputError."""
     if isinstance(query, Query):
         return query
-    if not isinstance(query, str | bytes | os.PathLike):
+    if isinstance(query, bytes):
+        return parse(query)
+    if not isinstance(query, str | os.PathLike):
         raise InputError(f"a query is a path, the text of a VNN-LIB file or a parsed Query, not {type(query).__name__}")
-    text = isinstance(query, bytes) or (isinstance(query, str) and "(" in query and not os.path.exists(query))
-    return parse(query) if text else read(query)
+    if isinstance(query, str) and "(" in query and not os.path.exists(query):
+        return parse(query)
+    return read(query)
 
 
 def as_pairs(networks: Any) -> list[tuple[str | None, Any]]:
