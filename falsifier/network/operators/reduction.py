@@ -144,7 +144,8 @@ def log_sum_exp_adjoint(build: Builder, primitive: Primitive, gradients: Gradien
 
 
 def _axes_of(inputs: Sequence[Any]) -> list[int]:
-    return [int(i) for i in inputs[1]]
+    axes: list[int] = inputs[1].tolist()
+    return axes
 
 
 def torch_mean(inputs: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, ...]:
