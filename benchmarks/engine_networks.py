@@ -47,7 +47,8 @@ class Attention(nn.Module):
         q, k, v = (part(z).reshape(split).transpose(1, 2) for part in (self.query, self.key, self.value))
         weights = torch.softmax(q @ k.transpose(2, 3) * (size // self.heads) ** -0.5, dim=3)
         x = x + self.out((weights @ v).transpose(1, 2).reshape(b, tokens, size))
-        return x + self.inner(self.between(x))
+        result: torch.Tensor = x + self.inner(self.between(x))
+        return result
 
 
 class VisionTransformer(nn.Module):
