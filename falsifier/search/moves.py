@@ -8,7 +8,6 @@ from __future__ import annotations
 from falsifier.arrays import Array, Rng, arange, namespace
 from falsifier.search.starts import mixed
 
-_FRESH = 0.1  # share of lanes that start anew
 _SMALLEST, _RANGE = (
     0.02,
     25.0,
@@ -16,8 +15,11 @@ _SMALLEST, _RANGE = (
 _NEAREST, _FARTHEST = 0.05, 2.0  # distance of a kick in a random direction, log-uniform
 
 
-def kick(rng: Rng, unit: Array, partner: Array, other: Array) -> Array:
-    """New places `[b, f]` from unit coordinates of lanes and of two partners of each."""
+def kick(rng: Rng, unit: Array, partner: Array, other: Array, fresh: Array) -> Array:
+    """New places `[b, f]` from unit coordinates of lanes and of two partners of each.
+
+    fresh `[b, 1]`: the probability that a lane starts anew.
+    """
     xp = namespace(unit)
     lanes, f = unit.shape
     move = rng.integers(0, 6, (lanes, 1), unit)
@@ -38,5 +40,5 @@ def kick(rng: Rng, unit: Array, partner: Array, other: Array) -> Array:
     place = xp.where(move == 0, gaussian, xp.where(move == 1, difference, crossed))
     place = xp.where(move == 3, along, xp.where(move == 4, away, xp.where(move == 5, redrawn, place)))
     start = mixed(rng, lanes, f, unit)
-    place = xp.where(rng.uniform((lanes, 1), unit) < _FRESH, start, place)
+    place = xp.where(rng.uniform((lanes, 1), unit) < fresh, start, place)
     return xp.clip(place, 0.0, 1.0)

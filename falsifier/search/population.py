@@ -65,6 +65,14 @@ class Population:
         """A number for each lane's island `[b]`, ascending."""
         return np.asarray((self.target << 16) + _rank(self.target) // _ISLAND, dtype=np.int64)
 
+    @property
+    def exploring(self) -> NDArray[np.bool_]:
+        """Lanes `[b]` of islands that look far: every other one, and each changes its manner when it starts anew."""
+        group = self.group
+        keys, inverse = np.unique(group, return_inverse=True)
+        restarts = np.array([self.islands[k].restarts if k in self.islands else 0 for k in keys.tolist()])
+        return np.asarray(((keys & 0xFFFF) + restarts) % 2 == 1)[inverse]
+
     def dealt(self, target: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """For a sorted list of targets `[c]`: which lane of this population each takes over, and whether there is one.
 

@@ -194,6 +194,8 @@ def test_islands_without_gain_start_anew() -> None:
         if not np.isfinite(lanes.margin[0]):
             anew.append(i)
     assert anew == [8, 17, 34, 43, 52]  # 8 rounds after the first, 8 more, 16, 8, 8
+    assert lanes.exploring[:128].all()  # after an odd number of restarts
+    assert lanes.exploring[128:].all()
 
 
 def test_luby() -> None:
@@ -220,7 +222,8 @@ def test_unit_points_stay_in_the_box(seed: int, free: int) -> None:
         assert unit.dtype == np.float32
         points = place(unit, lower, upper)
         assert ((points >= lower) & (points <= upper)).all()
-        moved = kick(rng, unit, unit[::-1].copy(), np.roll(unit, 1, axis=0))
+        fresh = np.full((32, 1), 0.3, np.float32)
+        moved = kick(rng, unit, unit[::-1].copy(), np.roll(unit, 1, axis=0), fresh)
         assert moved.shape == unit.shape
         assert moved.dtype == np.float32
         assert ((moved >= 0) & (moved <= 1)).all()

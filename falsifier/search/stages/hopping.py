@@ -27,6 +27,7 @@ _STEPS = 40
 _FEWEST = 8  # lanes
 _MOST_HOST, _MOST_DEVICE = 256, 4096
 _ROUNDS = 2  # that a turn should see
+_FRESH_NEAR, _FRESH_FAR = 0.1, 0.5  # share of lanes that start anew in a round, in islands that look near and far
 
 
 class Hopping:
@@ -45,35 +46,31 @@ class Hopping:
         return run.batched.differentiable
 
     def turn(self, run: Run) -> None:
-        """Rounds until the time is up."""
+        """Rounds until the time is up; the last one may be cut short."""
         problem = run.batched
-        while run.going():
-            lanes = self._lanes(run, problem)
+        lanes = self._lanes(run, problem)
+        while run.going(lanes, Work.GRADIENT):
             rng = run.rng.spawn()
-            x = self._deal(run, problem, lanes, rng)
-            population = self._population
-            if population is None or not run.going(lanes, Work.GRADIENT):
-                return
+            x, population = self._deal(run, problem, lanes, rng)
             reduction = Reduction.HARD if self._rounds % 2 and problem.k > 1 else Reduction.HINGE
-            self._rounds += 1
             result = climb(run, problem, population.target, x, _STEPS, rng, reduction)
             population.accept(result.best, result.margin, rng.uniform((lanes,), np.empty(0)))
             population.renew()
+            self._population = population
+            self._rounds += 1
             run.rounds += 1
 
     def _lanes(self, run: Run, problem: Problem) -> int:
-        """As many as let a turn see a few rounds; a power of two."""
+        """As many as let the turn see a few rounds, a power of two; a short turn does not cut a population."""
         most = _MOST_HOST if is_numpy(problem.like) else _MOST_DEVICE
         fits = run.pace.fits(Work.GRADIENT, max(run.left(), 0.0) / (_ROUNDS * _STEPS), 16)
         lanes = 1 << int(np.log2(np.clip(fits, _FEWEST, most)))
-        if self._population is not None and run.left() > 0:
-            lanes = max(
-                lanes, min(self._population.target.size, 2 * lanes)
-            )  # the end of a turn does not shrink it at once
+        if self._population is not None and self._population.target.size <= 4 * lanes:
+            lanes = max(lanes, self._population.target.size)
         return max(1, min(lanes, run.room()))
 
-    def _deal(self, run: Run, problem: Problem, lanes: int, rng: Rng) -> Array:
-        """Deal lanes to targets, and give the points to climb from: moved lanes, or fresh starts for new ones."""
+    def _deal(self, run: Run, problem: Problem, lanes: int, rng: Rng) -> tuple[Array, Population]:
+        """Lanes dealt to targets, and the points to climb from: moved lanes, or fresh starts for new ones."""
         target = spread(run, lanes)
         aim = as_like(target, problem.like)
         lower, upper = problem.box(aim)
@@ -88,17 +85,16 @@ class Hopping:
                 start = xp.where(
                     as_like(near, problem.like)[:, None], as_like(best, problem.like, problem.dtype), start
                 )
-            self._population = Population(target, np.full(lanes, -np.inf), start)
-            return start
+            return start, Population(target, np.full(lanes, -np.inf), start)
         source, has = self._population.dealt(target)
         old = as_like(has, problem.like)[:, None]
         x = xp.where(old, self._population.x[as_like(source, problem.like)], fresh)
         margin = np.where(has, self._population.margin[source], -np.inf)
-        self._population = Population(target, margin, x, self._population.islands)
+        population = Population(target, margin, x, self._population.islands)
         width = upper - lower
         unit = (x - lower) / xp.where(width > 0, width, xp.ones_like(width))
-        one, two = (
-            as_like(self._population.partners(rng.uniform((lanes,), np.empty(0))), problem.like) for _ in range(2)
-        )
-        moved = place(kick(rng, unit, unit[one], unit[two]), lower, upper)
-        return xp.where(old, moved, fresh)
+        one, two = (as_like(population.partners(rng.uniform((lanes,), np.empty(0))), problem.like) for _ in range(2))
+        share = np.where(population.exploring, _FRESH_FAR, _FRESH_NEAR)[:, None]
+        fresh_share = as_like(share, problem.like, problem.dtype)
+        moved = place(kick(rng, unit, unit[one], unit[two], fresh_share), lower, upper)
+        return xp.where(old, moved, fresh), population
