@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from falsifier.arrays import Array, Rng, as_like, full, is_numpy, namespace
 from falsifier.objective import Reduction
 from falsifier.search.pace import Work
-from falsifier.search.run import Run, host_margin
+from falsifier.search.run import Run, bounds, host_margin
 from falsifier.search.windows import straight_through
 
 if TYPE_CHECKING:
     from falsifier.problem import Problem
 
 _OVER = 0.1
+_LARGEST_LACK = 1e30
 _SMALLEST = 1e-15  # largest slope of a lane that is followed; its inverse bounds from above, squares fit in float32
 _CAPS = (0.1, 0.3)  # of the longest coordinate of a Polyak step, in widths
 _CAP_DECAY = 0.97
@@ -47,7 +48,7 @@ def climb(
     xp = namespace(x)
     lanes = x.shape[0]
     aim = as_like(target, problem.like)
-    lower, upper = problem.box(aim)
+    lower, upper = bounds(problem, aim)
     width = upper - lower
     rules = _Rules.drawn(rng, x, problem.k > 1 and reduction is Reduction.HINGE)
     window = straight_through(problem, lanes)
@@ -74,7 +75,7 @@ def climb(
         slope = gradient * width
         length = rules.length(slope, lack, step, steps)
         if not bool(rules.usable.all()):
-            slope = xp.where(rules.usable, slope, 0 * width)
+            slope = xp.where(rules.usable, slope, 0 * x)
         slope *= length
         slope *= width
         slope += x
@@ -92,6 +93,7 @@ class _Rules:
     decaying: Array
     weighted: Array | None
     usable: Array  # `[b, 1]`: lanes whose last gradient could be followed
+    _one: Array  # `[b, 1]`
 
     @classmethod
     def drawn(cls, rng: Rng, like: Array, weigh: bool) -> _Rules:
@@ -101,34 +103,30 @@ class _Rules:
         first = rng.uniform(shape, like) < 0.5
         cap = xp.where(first, full(shape, _CAPS[0], like), full(shape, _CAPS[1], like))
         weighted = rng.uniform(shape, like) < 0.5
-        return cls(cap, rng.uniform(shape, like) < _DECAYING, weighted if weigh else None, first | ~first)
+        decaying = rng.uniform(shape, like) < _DECAYING
+        return cls(cap, decaying, weighted if weigh else None, first | ~first, full(shape, 1.0, like))
 
     def length(self, slope: Array, lack: Array, step: int, steps: int) -> Array:
         """The factor `[b, 1]` of the slope `[b, f]` in a lane's step; 0 where the slope cannot be followed."""
         xp = namespace(slope)
-        longest = xp.maximum(xp.max(slope, axis=1), -xp.min(slope, axis=1))[:, None]
-        self.usable = (longest > _SMALLEST) & (longest < 1 / _SMALLEST)  # False for NaN
-        square = xp.vecdot(slope, slope)[:, None]
-        one = xp.ones_like(longest)
-        square, longest = xp.where(self.usable, square, one), xp.where(self.usable, longest, one)
-        lack = lack[:, None]
-        polyak = xp.where(xp.isfinite(lack), (1 + _OVER) * lack / square, one)
-        length = xp.minimum(polyak, self.cap * _CAP_DECAY**step / longest)
+        longest = xp.maximum(xp.max(slope, axis=1), -xp.min(slope, axis=1))
+        self.usable = ((longest > _SMALLEST) & (longest < 1 / _SMALLEST) & (lack >= 0))[:, None]  # False for NaN
+        square = xp.where(self.usable, xp.vecdot(slope, slope)[:, None], self._one)
+        cap = self.cap * (_CAP_DECAY**step) / xp.where(self.usable, longest[:, None], self._one)
+        length = xp.minimum((1 + _OVER) * lack[:, None] / square, cap)
         distance = _FIRST * (_LAST / _FIRST) ** (step / max(1, steps - 1))
         length = xp.where(self.decaying, distance * slope.shape[1] ** 0.5 / xp.sqrt(square), length)
-        return xp.where(self.usable, length, 0 * one)
+        return xp.where(self.usable, length, 0 * self._one)
 
     def scale(self, slack: Array) -> Array | None:
         """Scales `[b, k]` of the next step: what an atom lacks, with mean 1, in weighing lanes; ones elsewhere."""
         if self.weighted is None:
             return None
         xp = namespace(slack)
-        lack = xp.where(xp.isfinite(slack) & (slack < 0), -slack, 0 * self.cap)
-        total = xp.sum(lack, axis=1)[:, None]
-        ones = xp.ones_like(slack)
+        lack = xp.clip(-slack, 0, _LARGEST_LACK)
+        total = xp.sum(lack, axis=1)[:, None] + 1 / _LARGEST_LACK
         # An atom that holds now keeps a little weight: it may be violated after the step.
-        relative = lack * slack.shape[1] / xp.where(total > 0, total, ones[:, :1]) + 0.01
-        return xp.where(self.weighted & (total > 0), relative, ones)
+        return xp.where(self.weighted, lack * (slack.shape[1] / total) + 0.01, self._one)
 
 
 def _level(run: Run, problem: Problem, target: NDArray[np.int64]) -> Array | None:

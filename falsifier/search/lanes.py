@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.arrays import Array, as_like, namespace
+from falsifier.search.run import bounds
 
 if TYPE_CHECKING:
     from falsifier.problem import Problem
@@ -37,7 +38,7 @@ class Schedule:
 
 @dataclass
 class Lanes:
-    """target `[b]` (host); x, best, momentum, lower, width `[b, f]`; margin, best_margin `[b]`; step state `[b, 1]`."""
+    """target `[b]` (host); x, best, momentum `[b, f]`; bounds as given by `bounds`; step state `[b, 1]`."""
 
     problem: Problem
     target: NDArray[np.int64]
@@ -59,7 +60,7 @@ class Lanes:
     def at(cls, problem: Problem, target: NDArray[np.int64], x: Array, schedules: list[Schedule], steps: int) -> Lanes:
         """Lanes at points `[b, f]`; lane i follows `schedules[i % len(schedules)]` over `steps` steps."""
         xp = namespace(x)
-        lower, upper = (xp.broadcast_to(a, x.shape) for a in problem.box(as_like(target, problem.like)))
+        lower, upper = bounds(problem, as_like(target, problem.like))
         rows = [schedules[i % len(schedules)] for i in range(len(schedules))]
         index = np.arange(x.shape[0]) % len(rows)
 

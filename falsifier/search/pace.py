@@ -20,6 +20,7 @@ class Work(Enum):
     SINGLE = 2e-4
     BATCH = 2e-5
     GRADIENT = 1e-4
+    SCREEN = 1e-3  # a point against many targets
 
 
 @dataclass

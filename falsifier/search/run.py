@@ -20,6 +20,8 @@ from falsifier.search.source import ProblemSource
 if TYPE_CHECKING:
     from falsifier.problem import Problem
 
+_FEW = 256  # targets that a point is judged against in next to no time
+_SCREENED = 1 << 23  # margins of points against targets held at once
 _REBASED = 256  # targets whose best points the batched engine judges anew
 
 
@@ -117,17 +119,20 @@ class Run:
         self.offer(problem, points, target, margin)
         return margin
 
-    def screen(self, problem: Problem, points: Array) -> NDArray[np.float64]:
-        """Margins `[b, t]`, on the host, of every point against every target; serves the ledger and the door."""
-        with self.timed(work_of(self, problem), points.shape[0]):
-            margin = host_margin(problem.screen(points))
-        lane = np.argmax(margin, axis=0)
-        aim = np.arange(margin.shape[1])
-        best = margin[lane, aim]
-        keep = np.flatnonzero((best > -np.inf) & self.ledger.open)  # without atoms it is +infinity
-        if keep.size:
-            self.offer(problem, points[as_like(lane[keep], problem.like)], aim[keep], best[keep])
-        return margin
+    def screen(self, problem: Problem, points: Array) -> None:
+        """Judge every point `[b, f]` against every target; serves ledger and door."""
+        size = max(1, _SCREENED // problem.t)
+        for first in range(0, points.shape[0], size):
+            part = points[first : first + size]
+            if self.over():
+                return
+            with self.timed(screening(self, problem), part.shape[0]):
+                margin = host_margin(problem.screen(part))
+            lane = np.argmax(margin, axis=0)
+            aim = np.arange(problem.t)
+            best = margin[lane, aim]
+            keep = np.flatnonzero(np.isfinite(best) & self.ledger.open)
+            self.offer(problem, part[as_like(lane[keep], problem.like)], aim[keep], best[keep])
 
     def timed(self, work: Work, evaluations: int) -> _Timed:
         """A context that tells the pace how long this many evaluations took."""
@@ -183,9 +188,22 @@ def integer_valued(problem: Problem) -> NDArray[np.bool_]:
     return np.asarray((whole & resolved).all(axis=0) & (upper / 2 - lower / 2 >= 1).any(axis=0))
 
 
+def bounds(problem: Problem, aim: Array) -> tuple[Array, Array]:
+    """Lower and upper bounds of lanes with targets `aim` `[b]`: `[b, f]`, or `[1, f]` where all targets share a box.
+
+    Half the memory traffic of a step where lanes are wide.
+    """
+    return problem.box(aim[:1] if problem.shared_box else aim)
+
+
 def work_of(run: Run, problem: Problem) -> Work:
     """Which kind of work evaluating a problem is."""
     return Work.SINGLE if problem.serial else Work.BATCH
+
+
+def screening(run: Run, problem: Problem) -> Work:
+    """Which kind of work screening a problem is."""
+    return work_of(run, problem) if problem.serial or problem.t <= _FEW else Work.SCREEN
 
 
 def host_margin(margin: Array) -> NDArray[np.float64]:

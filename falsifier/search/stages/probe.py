@@ -51,9 +51,6 @@ class Probe:
                 unit[index >= 0] = np.asarray(interleaved(rng, group, problem.f, problem.like))[index >= 0]
             unit[index == 0], unit[index == 1] = 0, 1  # the lowest and the highest corner
             points = place(unit, lower, upper)
-            if problem.t <= 1000:
-                run.screen(problem, points)
-            else:
-                run.evaluate(problem, points, as_like(part, problem.like))
+            run.screen(problem, points)
             made += group
             group *= 2

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from falsifier.arrays import Array, Rng, as_like
 from falsifier.search.allocation import spread
-from falsifier.search.run import Run, work_of
+from falsifier.search.run import Run, screening, work_of
 from falsifier.search.starts import kronecker, lattice, mixed, place, uniform, vertices
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Sampling:
     def turn(self, run: Run) -> None:
         """Blocks that double in size, until the time is up."""
         problem = run.batched
-        work = work_of(run, problem)
+        work = screening(run, problem) if problem.shared_box else work_of(run, problem)
         size = 256
         while run.going(1):
             most = max(1, _BLOCK // problem.f)
@@ -58,7 +58,7 @@ class Sampling:
         points = place(unit, lower, upper)
         if self._block % 2 == 0 and run.integer.any():
             points = lattice(points, lower, upper, as_like(run.integer, problem.like))
-        if problem.shared_box and problem.t <= 1000:
+        if problem.shared_box:
             run.screen(problem, points)
         else:
             run.evaluate(problem, points, target)
