@@ -17,7 +17,8 @@ import sys, time
 from falsifier.cli.process import Guard
 
 def finish(signal):
-    print("cut short by", signal, flush=True)
+    sys.stdout.write(f"cut short by {{signal}}\n")  # in one piece: the main thread may be printing
+    sys.stdout.flush()
     return 7
 
 now = time.monotonic()
