@@ -17,7 +17,7 @@ import sys, time
 from falsifier.cli.process import Guard
 
 def finish(signal):
-    sys.stdout.write(f"cut short by {{signal}}\n")  # in one piece: the main thread may be printing
+    sys.stdout.write(f"cut short by {{signal}}\\n")  # in one piece: the main thread may be printing
     sys.stdout.flush()
     return 7
 
