@@ -54,7 +54,7 @@ def test_a_prepared_instance_is_answered_by_its_worker(scene: Scene) -> None:
 
 @pytest.mark.parametrize("rng_seed", ["0", "7"])
 def test_the_same_answer_as_a_fresh_process(scene: Scene, rng_seed: str) -> None:
-    write(scene.folder, "(assert (>= Y_0 0.9))\n(assert (<= Y_0 0.95))\n")  # neither centre nor corner
+    write(scene.folder, "(assert (>= Y_0 0.6))\n(assert (<= Y_0 0.95))\n")  # neither centre nor corner
     scene.prepare()
     scene.run(FALSIFIER_RNG_SEED=rng_seed)
     warm = scene.results()

@@ -36,21 +36,23 @@ class Probe:
         aims = np.arange(problem.t)
         rng: Rng | None = None  # made at the first draw: an easy instance needs none
         centres = aims[: self._centres]
-        made, group = 0, 1
+        made, drawn, block = 0, 0, 1
+        unit = np.zeros((0, problem.f), problem.like.dtype)
         shared = problem.box(as_like(aims[:1], problem.like)) if problem.shared_box else None
         first = centres[:1] if shared is not None else centres
         aim = np.concatenate([first, np.resize(aims, max(0, self._points - first.size))])
         while made < aim.size and run.going(1):
-            group = min(group, aim.size - made, run.pace.fits(Work.SINGLE, max(run.left(), 0), 1))
+            if not len(unit):  # drawn in blocks of fixed sizes: how many fit the time changes no point
+                index = np.arange(drawn, min(drawn + block, aim.size)) - first.size
+                unit = np.full((index.size, problem.f), 0.5, problem.like.dtype)
+                if index[-1] >= 0:
+                    rng = rng or run.rng.spawn()
+                    unit[index >= 0] = np.asarray(interleaved(rng, index.size, problem.f, problem.like))[index >= 0]
+                unit[index == 0], unit[index == 1] = 0, 1  # the lowest and the highest corner
+                drawn, block = drawn + index.size, 2 * block
+            group = min(len(unit), run.pace.fits(Work.SINGLE, max(run.left(), 0), 1))
             part = aim[made : made + group]
             lower, upper = shared or problem.box(as_like(part, problem.like))
-            index = np.arange(made, made + group) - first.size
-            unit = np.full((group, problem.f), 0.5, problem.like.dtype)
-            if index[-1] >= 0:
-                rng = rng or run.rng.spawn()
-                unit[index >= 0] = np.asarray(interleaved(rng, group, problem.f, problem.like))[index >= 0]
-            unit[index == 0], unit[index == 1] = 0, 1  # the lowest and the highest corner
-            points = place(unit, lower, upper)
+            points, unit = place(unit[:group], lower, upper), unit[group:]
             run.screen(problem, points)
             made += group
-            group *= 2
