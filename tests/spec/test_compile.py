@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from analytic_engine import AnalyticEngine, NanEngine
+from compiled_margins import SUMS, UNIT, X, Y, margins
 from query_trees import bounds, columns, compare, query, slots, table
 
 from falsifier.errors import InputError
@@ -16,23 +15,11 @@ from falsifier.query.tree import (
     Formula,
     Or,
     Product,
-    Query,
     Reference,
     Relation,
     Sum,
 )
 from falsifier.spec import Rounding, compile_query
-
-
-def margins(what: Query, network: Any, points: Any, **kwargs: Any) -> list[float]:
-    """The best margin over targets at points of free inputs."""
-    spec = compile_query(what, np.float64, **kwargs)
-    return [float(v) for v in Problem(spec, network).screen(np.array(points, float)).max(axis=1)]
-
-
-SUMS = AnalyticEngine([[1.0, 0.0], [1.0, 1.0]])  # Y_0 = X_0, Y_1 = X_0 + X_1
-X, Y = slots(0, 2), slots(2, 2)
-UNIT = bounds([0, 0], [1, 1])
 
 
 class TestDisjuncts:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from analytic_engine import AnalyticEngine
+from compiled_margins import SUMS, UNIT, X, Y, margins
 from query_trees import bounds, compare, query, slots, table
 
 from falsifier.errors import InputError, UnsupportedError
@@ -23,17 +24,6 @@ from falsifier.query.tree import (
     Variable,
 )
 from falsifier.spec import Spec, compile_query
-
-
-def margins(what: Query, network: Any, points: Any, **kwargs: Any) -> list[float]:
-    """The best margin over targets at points of free inputs."""
-    spec = compile_query(what, np.float64, **kwargs)
-    return [float(v) for v in Problem(spec, network).screen(np.array(points, float)).max(axis=1)]
-
-
-SUMS = AnalyticEngine([[1.0, 0.0], [1.0, 1.0]])  # Y_0 = X_0, Y_1 = X_0 + X_1
-X, Y = slots(0, 2), slots(2, 2)
-UNIT = bounds([0, 0], [1, 1])
 
 
 class TestTypes:
