@@ -17,6 +17,7 @@ LAYERS: list[set[str]] = [
     {"budget", "instance", "result"},
     {"objective", "query"},
     {"spec", "network", "chunks"},
+    {"aims"},
     {"problem"},
     {"search", "witness"},
     {"arguments"},

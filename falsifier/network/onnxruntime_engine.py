@@ -18,7 +18,7 @@ from falsifier.errors import EngineError, UnsupportedError
 from falsifier.network import runtime
 from falsifier.network.adjoint import add_adjoint
 from falsifier.network.lowering import Lowered
-from falsifier.network.objective_graph import add_finite, add_objective
+from falsifier.network.objective_graph import add_objective
 from falsifier.network.onnx_graph import Graph, write_graph
 from falsifier.network.program import WINDOW, Builder, Primitive, Value, needed_primitives
 from falsifier.objective import Ascent, ObjectiveForm, Reduction
@@ -120,7 +120,7 @@ class OnnxruntimeEngine:
             **self._window(len(x), window),
         }
         y, slack, score, weight, *gradient = session.run(feed)
-        return Ascent(y, slack, score, weight, gradient[0] if gradient else np.zeros_like(x))
+        return Ascent(y, slack, score, weight, _finite(gradient[0]) if gradient else np.zeros_like(x))
 
     @cached_property
     def _adjoint(self) -> _Adjoint:
@@ -231,18 +231,28 @@ class _Adjoint:
         values = add_objective(build, y, reduction, _SEED)
         objective = build.program.primitives[end:]
         outputs = [y, values.slack, values.score, values.weight]
-        middle = len(build.program.primitives)
         if self.gradient is not None:
-            outputs.append(add_finite(build, self.gradient))
+            outputs.append(self.gradient)
         primitives = build.program.primitives
         order: list[Primitive] = [
             *primitives[: self.split],
             *objective,
             *primitives[self.split : end],
-            *primitives[middle:],
         ]
         inputs = [self.lowered.x, values.rows, values.offset, values.scale, *self.windows]
         return write_graph(build.program, inputs, outputs, order)
+
+
+def _finite(gradient: Array) -> Array:
+    """A gradient with 0 in place of NaN and infinities, which would carry a lane out of every box.
+
+    Nodes that do this take up to a fifth of a run; its sum of squares tells at once whether there is anything to do.
+    """
+    flat = gradient.reshape(-1)
+    with np.errstate(all="ignore"):
+        if math.isfinite(flat @ flat):
+            return gradient
+    return np.where(np.isfinite(gradient), gradient, gradient.dtype.type(0))
 
 
 def suggested_threads(lowered: Lowered) -> int:
