@@ -11,8 +11,7 @@ Axes: b lane, f free input, n flat input, m flat output, t target, k atom, r for
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,8 +47,7 @@ from falsifier.spec.targets import Targets
 _CHUNK_BYTES = 1 << 28  # arrays of one chunk, together; on a CPU larger ones are no faster
 
 
-@dataclass(frozen=True)
-class Evaluation:
+class Evaluation(NamedTuple):
     """outputs `[b, m]`; slack `[b, k]`, +infinity for padding, -infinity for NaN; margin `[b]`, >= 0 iff satisfied."""
 
     outputs: Array
@@ -324,8 +322,7 @@ class Problem:
         return max(1, room // (inner + self.dtype.itemsize * numbers))
 
 
-@dataclass(frozen=True)
-class _Lanes:
+class _Lanes(NamedTuple):
     """One chunk: inputs `[b, n]`, aim, scale `[b, k]` and window `[b]` or None."""
 
     inputs: Array

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_CACHED = 1 << 16  # numbers: 256 KB in float32
+
 Array = Any  # a numpy array or a torch tensor
 
 
@@ -178,6 +180,13 @@ def clip_into(x: Array, lower: Array, upper: Array) -> Array:
     return np.minimum(x, upper, out=x)
 
 
+def row_blocks(x: Array) -> list[slice]:
+    """Rows of `x` `[b, f]` in parts that stay in a core's cache between operations; all at once on a device."""
+    rows = x.shape[0]
+    size = max(1, _CACHED // max(1, x.shape[1])) if is_numpy(x) else max(1, rows)
+    return [slice(first, min(first + size, rows)) for first in range(0, rows, size)]
+
+
 def copy_where(mask: Array, new: Array, old: Array) -> Array:
     """`new` where `mask`, `old` elsewhere, all broadcast to `old`; may write into `old`."""
     if not is_numpy(old):
@@ -196,7 +205,8 @@ def copy_rows(mask: Array, new: Array, old: Array) -> Array:
     if not is_numpy(old):
         return torch().where(mask[:, None], new, old)
     index = np.flatnonzero(mask)
-    old[index] = new[index]
+    if index.size:
+        old[index] = new[index]
     return old
 
 

@@ -197,10 +197,13 @@ class _Session:
     def __init__(self, session: Any) -> None:
         self._session = session
         self._inputs = {i.name for i in session.get_inputs()}
+        self._outputs = [o.name for o in session.get_outputs()]
 
     def run(self, feed: dict[str, Array]) -> list[Array]:
         try:
-            results: list[Array] = self._session.run(None, {k: v for k, v in feed.items() if k in self._inputs})
+            if feed.keys() != self._inputs:  # what the program does not depend on is not an input of its model
+                feed = {name: value for name, value in feed.items() if name in self._inputs}
+            results: list[Array] = self._session.run(self._outputs, feed)
         except runtime.errors() as error:
             if runtime.is_out_of_memory(error):
                 raise MemoryError(runtime.one_line(error)) from error

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arrays import Array, Rng, as_like, clip_into, copy_rows, full, is_numpy, namespace
+from falsifier.arrays import Array, Rng, as_like, clip_into, copy_rows, full, is_numpy, namespace, row_blocks
 from falsifier.objective import Reduction
 from falsifier.search.looks import Looks
 from falsifier.search.pace import Work
@@ -83,19 +83,24 @@ class _Walk:
     def __init__(self, x: Array, lower: Array, upper: Array) -> None:
         xp = namespace(x)
         self.x = x
-        self._lower, self._upper, self._width = lower, upper, upper - lower
+        self._box = lower, upper, upper - lower
+        self._blocks = row_blocks(x)
         self._next, self._spare = xp.empty_like(x), xp.empty_like(x)
 
     def move(self, gradient: Array, rules: _Rules, lack: Array, step: int) -> None:
         """Step number `step` along gradients `[b, f]` of lanes that lack `lack` `[b]`."""
-        slope = namespace(gradient).multiply(gradient, self._width, out=self._next)
-        length = rules.length(slope, lack, step)
-        if rules.usable is not None:
-            slope[...] = namespace(slope).where(rules.usable[:, None], slope, 0 * slope)
-        slope *= length[:, None]
-        slope *= self._width
-        slope += self.x
-        self.x, self._next, self._spare = clip_into(slope, self._lower, self._upper), self._spare, slope
+        xp = namespace(gradient)
+        for rows in self._blocks:
+            lower, upper, width = (a if a.shape[0] == 1 else a[rows] for a in self._box)
+            slope = xp.multiply(gradient[rows], width, out=self._next[rows])
+            length, usable = rules.length(slope, lack[rows], step, rows)
+            if usable is not None:
+                slope[...] = xp.where(usable[:, None], slope, 0 * slope)
+            slope *= length[:, None]
+            slope *= width
+            slope += self.x[rows]
+            clip_into(slope, lower, upper)
+        self.x, self._next, self._spare = self._next, self._spare, self._next
 
 
 class _Rules:
@@ -103,7 +108,6 @@ class _Rules:
 
     def __init__(self, cap: Array, decaying: Array, weighted: Array | None, steps: int) -> None:
         self._cap, self._decaying, self._weighted, self._steps = cap, decaying, weighted, steps
-        self.usable: Array | None = None  # `[b]`: lanes whose last gradient could be followed; None: all
 
     @classmethod
     def drawn(cls, rng: Rng, like: Array, weigh: bool, steps: int) -> _Rules:
@@ -116,20 +120,23 @@ class _Rules:
         decaying = rng.uniform(shape, like) < _DECAYING
         return cls(cap[:, 0], decaying[:, 0], weighted if weigh else None, steps)
 
-    def length(self, slope: Array, lack: Array, step: int) -> Array:
-        """The factor `[b]` of the slope `[b, f]` in a lane's step; 0 where the slope cannot be followed."""
+    def length(self, slope: Array, lack: Array, step: int, rows: slice) -> tuple[Array, Array | None]:
+        """The factor of the slope `[b, f]` in steps of the lanes `rows`, and which slopes can be followed (None: all).
+
+        The factor is 0 where a slope cannot be.
+        """
         xp = namespace(slope)
         longest = xp.maximum(xp.max(slope, axis=1), -xp.min(slope, axis=1))
         square = xp.vecdot(slope, slope)
         usable = (longest > _SMALLEST) & (longest < 1 / _SMALLEST) & (lack >= 0)  # False for NaN
-        self.usable = None if is_numpy(usable) and usable.all() else usable  # a device would have to wait
-        if self.usable is not None:
+        followed = is_numpy(usable) and usable.all()  # a device would have to wait for the answer
+        if not followed:
             one = full((1,), 1.0, slope)
             square, longest = xp.where(usable, square, one), xp.where(usable, longest, one)
-        length = xp.minimum((1 + _OVER) * lack / square, self._cap * (_CAP_DECAY**step) / longest)
+        length = xp.minimum((1 + _OVER) * lack / square, self._cap[rows] * (_CAP_DECAY**step) / longest)
         distance = _FIRST * (_LAST / _FIRST) ** (step / max(1, self._steps - 1)) * slope.shape[1] ** 0.5
-        length = xp.where(self._decaying, distance / xp.sqrt(square), length)
-        return length if self.usable is None else xp.where(usable, length, full((1,), 0.0, slope))
+        length = xp.where(self._decaying[rows], distance / xp.sqrt(square), length)
+        return (length, None) if followed else (xp.where(usable, length, full((1,), 0.0, slope)), usable)
 
     def scale(self, slack: Array) -> Array | None:
         """Scales `[b, k]` of the next step: what an atom lacks, with mean 1, in weighing lanes; ones elsewhere."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arrays import Array, as_like, clip_into, copy_rows, is_numpy, namespace, signs_into
+from falsifier.arrays import Array, as_like, clip_into, copy_rows, is_numpy, namespace, row_blocks, signs_into
 from falsifier.search.run import bounds
 
 if TYPE_CHECKING:
@@ -57,8 +57,9 @@ class Lanes:
     beta: Array
     adaptive: Array
     wins: Array
-    step: Array  # room for one step `[b, f]`
-    reach: Array  # room for the longest steps `[b, f]`
+    blocks: list[slice]
+    step: Array  # room for a block's steps, and for the longest they may be
+    reach: Array
     span: int = 0
 
     @classmethod
@@ -87,35 +88,42 @@ class Lanes:
             beta=column([s.beta for s in schedules]),
             adaptive=as_like(np.array([s.adaptive for s in schedules])[index], problem.like),
             wins=xp.zeros(x.shape[:1], dtype=x.dtype, device=x.device),
-            step=xp.empty_like(x),
-            reach=xp.empty_like(x),
+            blocks=(blocks := row_blocks(x)),
+            step=xp.empty_like(x[blocks[0]]),
+            reach=xp.empty_like(x[blocks[0]]),
         )
 
     def take(self, margin: Array) -> None:
         """Keep the points whose margin `[b]` beats their lane's best."""
-        xp = namespace(self.x)
         better = margin > self.best_margin
-        self.best_margin = xp.where(better, margin, self.best_margin)
+        self.best_margin = namespace(margin).maximum(margin, self.best_margin)
         self.best = copy_rows(better, self.x, self.best)
         self.wins += better
         self.span += 1
 
     def move(self, gradient: Array) -> None:
         """One step along a gradient `[b, f]`."""
-        xp, step = namespace(self.x), self.step
+        for rows in self.blocks:
+            count = rows.stop - rows.start
+            self._move(gradient[rows], rows, self.step[:count], self.reach[:count])
+        self.alpha *= self.decay
+
+    def _move(self, gradient: Array, rows: slice, step: Array, reach: Array) -> None:
+        xp = namespace(gradient)
+        x, momentum, alpha = self.x[rows], self.momentum[rows], self.alpha[rows]
+        lower, upper, width = (a if a.shape[0] == 1 else a[rows] for a in (self.lower, self.upper, self.width))
         norm = xp.sum(xp.abs(gradient, out=step), axis=1)[:, None]
         usable = xp.isfinite(norm)
         if not is_numpy(norm) or not usable.all():  # a device would have to wait for the answer
-            gradient = xp.where(usable, gradient, 0 * self.x)
+            gradient = xp.where(usable, gradient, 0 * x)
             norm = xp.where(usable, norm, xp.ones_like(norm))
         xp.divide(gradient, norm + _TINY, out=step)
-        self.momentum *= self.beta
-        self.momentum += step
-        signs_into(self.momentum, step)
-        step *= xp.multiply(self.alpha, self.width, out=self.reach)
-        self.x += step
-        self.x = clip_into(self.x, self.lower, self.upper)
-        self.alpha *= self.decay
+        momentum *= self.beta[rows]
+        momentum += step
+        signs_into(momentum, step)
+        step *= xp.multiply(alpha, width, out=reach)
+        x += step
+        clip_into(x, lower, upper)
 
     def checkpoint(self) -> None:
         """Adaptive lanes that improved in under 3/4 of the steps halve their step and return to their best."""
