@@ -14,6 +14,7 @@ import numpy as np
 from falsifier.arrays import Array, full, is_numpy, is_out_of_memory, namespace, wait_for
 from falsifier.budget import Budget
 from falsifier.errors import EngineError
+from falsifier.records import record
 
 _FIRST_LANES = 64  # of a kind of run whose speed is not known yet
 _REFUSED = 16  # lanes that a kind of run which has not worked yet may fail on, one by one
@@ -21,7 +22,7 @@ _AHEAD = 0.05  # seconds of work that a device is given before its speed is read
 _SHARE = 4  # near a deadline a chunk takes at most 1 / _SHARE of the time left
 
 
-@dataclass(frozen=True)
+@record
 class Column:
     """One result of a run: its value in rows that are left out, and its width (None: one number per row)."""
 

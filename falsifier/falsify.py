@@ -21,7 +21,6 @@ from falsifier.arrays import Rng
 from falsifier.budget import Budget
 from falsifier.errors import EngineError, InputError, UnsupportedError
 from falsifier.network import Network
-from falsifier.network.peeling import on_logits
 from falsifier.network.single import SingleSampleEngine
 from falsifier.problem import Problem
 from falsifier.query.tree import Query
@@ -231,6 +230,8 @@ class Problems:
             if self._inner:
                 seen = self._inner._on(engine).engine
             elif engine.name != "single-sample" and compares_outputs(self.spec):
+                from falsifier.network.peeling import on_logits
+
                 seen = on_logits(engine, self._network.lowered)
             self._problems[engine.name] = Problem(self.spec, seen, self._budget)
         return self._problems[engine.name]

@@ -12,7 +12,9 @@ class Parser(argparse.ArgumentParser):
     """argparse with errors that reach the user like every other bad input."""
 
     def __init__(self, command: str, description: str) -> None:
-        super().__init__(prog=f"falsifier {command}", description=description, allow_abbrev=False)
+        super().__init__(
+            prog=f"falsifier {command}", description=description, allow_abbrev=False, formatter_class=_formatter
+        )
 
     def error(self, message: str) -> NoReturn:
         raise InputError(f"{message} ({self.prog} --help says more)")
@@ -35,6 +37,11 @@ class Parser(argparse.ArgumentParser):
             metavar="{auto,cpu,cuda,cuda:i}",
             help="auto and cpu: onnxruntime on the CPU; cuda, cuda:i: torch on that GPU (default auto)",
         )
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    """With a width, or each new argument would import shutil, and with it all compression libraries, to ask for it."""
+    return argparse.HelpFormatter(prog, width=100)
 
 
 def positive_int(text: str) -> int:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from falsifier.arrays import Array, Rng, as_like, to_host
 from falsifier.budget import Budget
+from falsifier.records import record
 from falsifier.search.candidates import Candidates
 from falsifier.search.ledger import Ledger
 from falsifier.search.pace import Pace, Work
@@ -28,7 +29,7 @@ _REBASED = 256  # targets whose best points the batched engine judges anew
 _WHOLE = 2.0**24  # magnitude from which float32 has no fractions
 
 
-@dataclass(frozen=True)
+@record
 class Found:
     """A confirmed point `[n]`, its target, and the stage that found it."""
 
