@@ -69,6 +69,9 @@ class Source:
     def __init__(self, single: Problem, batched: Problem) -> None:
         self.single, self.batched = single, batched
 
+    def accelerate(self) -> bool:
+        return False
+
 
 def query_of(n: int, m: int) -> str:
     """A query over the unit box whose disjuncts, one per further output, nothing satisfies."""

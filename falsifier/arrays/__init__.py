@@ -14,6 +14,7 @@ from falsifier.arrays.basic import as_dtype_of as as_dtype_of
 from falsifier.arrays.basic import as_int64 as as_int64
 from falsifier.arrays.basic import as_like as as_like
 from falsifier.arrays.basic import as_wide as as_wide
+from falsifier.arrays.basic import beside as beside
 from falsifier.arrays.basic import clip_into as clip_into
 from falsifier.arrays.basic import copy_rows as copy_rows
 from falsifier.arrays.basic import copy_where as copy_where

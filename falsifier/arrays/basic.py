@@ -53,6 +53,15 @@ def as_like(x: NDArray[Any], like: Array, dtype: Any = None) -> Array:
     return torch().from_numpy(np.ascontiguousarray(host)).to(like.device)
 
 
+def beside(x: Array, like: Array) -> Array:
+    """`x` as the kind of array that `like` is, on its device: `x` itself where it is that already."""
+    if is_numpy(x) and is_numpy(like):
+        return x
+    if not is_numpy(x) and not is_numpy(like):
+        return x.to(like.device)
+    return as_like(to_host(x), like)
+
+
 def as_dtype_of(x: Array, like: Array) -> Array:
     """`x` in the element type of `like`."""
     return x.astype(like.dtype) if is_numpy(x) else x.to(like.dtype)

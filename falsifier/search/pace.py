@@ -62,6 +62,11 @@ class Pace:
         elif 2 * evaluations >= self._size[work]:  # a smaller batch than that shows the cost of a call
             self._seconds[work] = old + 0.3 * (each - old)
 
+    def forget(self) -> None:
+        """Speeds are to be measured anew: another engine computes."""
+        self._seconds.clear()
+        self._size.clear()
+
     def seconds(self, work: Work) -> float | None:
         """Seconds of one evaluation, None while unknown."""
         return work.value if self.nominal else self._seconds.get(work)

@@ -53,6 +53,8 @@ class Gradient:
     def turn(self, run: Run) -> None:
         """Go on with the round at work, then plan the next, until the time is up."""
         problem = run.batched
+        if self._round is not None and self._round.problem is not problem:  # planned for another engine
+            self._round = None
         while run.going():
             if self._round is None:
                 self._round = self._plan(run, problem)
