@@ -9,7 +9,8 @@ The hand-written side computes the same from the module by autograd, on the whol
 device is done.
 
 The loop: stages of the search on a query that nothing satisfies, and the share of their seconds spent outside the
-engine (all bookkeeping) and outside `Problem`, which adds margins and boxes to the engine's run. Prints JSON.
+engine (all bookkeeping) and outside `Problem`, which adds margins and boxes to the engine's run; and the same of single
+steps with given numbers of lanes. Prints JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from engine_loop import loop_shares
+from engine_loop import loop_shares, step_shares
 from engine_networks import CASES, Case, build
 from peers_machine import load_average, machine, versions
 
@@ -181,15 +182,19 @@ def main() -> None:
     add("--loop-seconds", type=float, default=2.0, help="of each stage of the loop's measurement")
     add("--no-loop", action="store_true", help="engines alone")
     add("--loop-only", action="store_true", help="the loop alone")
+    add("--step-lanes", type=int, nargs="*", default=[64, 256], help="of the measurement of single steps")
+    add("--step-rounds", type=int, default=6, help="of 40 steps each")
     options = parser.parse_args()
     start = load_average()
     results = [] if options.loop_only else [one for name in options.network for one in measure(name, options)]
     loop = [] if options.no_loop else [one for name in options.network for one in loop_shares(name, options)]
+    on_cpu = options.device == "cpu" and not options.no_loop
+    steps = [one for name in options.network for one in step_shares(name, options)] if on_cpu else []
     report = {
         "benchmark": "engine",
         "units": {
             "lanes_per_second": "gradient runs of one sample per s of wall time, median over repeats",
-            "outside_engine, outside_problem": "share of a stage's seconds",
+            "outside_engine, outside_problem": "share of a stage's seconds, or of a step's microseconds",
         },
         "machine": machine() | ({} if options.device == "cpu" else {"accelerator": torch.cuda.get_device_name()}),
         "versions": versions(),
@@ -197,6 +202,7 @@ def main() -> None:
         "options": vars(options),
         "engines": results,
         "loop": loop,
+        "steps": steps,
     }
     print(json.dumps(report, indent=1))
 

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from engine_networks import CASES, build
 
-from falsifier.arrays import Rng
+from falsifier.arrays import Rng, as_like
 from falsifier.budget import Budget
 from falsifier.network.from_torch import export
 from falsifier.network.load import load
+from falsifier.network.onnxruntime_engine import OnnxruntimeEngine
 from falsifier.network.selection import choose
 from falsifier.network.single import SingleSampleEngine
+from falsifier.objective import Reduction
 from falsifier.problem import Problem
 from falsifier.query import parse
 from falsifier.search import search
-from falsifier.search.stages.gradient import Gradient
+from falsifier.search.ascent import climb
+from falsifier.search.lanes import Lanes
+from falsifier.search.run import Run
+from falsifier.search.stages.gradient import AUTO, FINE, STEADY, VERTEX_FIRST, Gradient
 from falsifier.search.stages.hopping import Hopping
 from falsifier.spec import Rounding, compile_query
 
 STAGES: dict[str, Callable[[], Any]] = {"gradient": Gradient, "hopping": Hopping}
+_STEPS = 40
 _WARM_UP = 0.3  # seconds of search before the one that is measured
 
 
@@ -61,6 +69,9 @@ class Source:
     def __init__(self, single: Problem, batched: Problem) -> None:
         self.single, self.batched = single, batched
 
+    def accelerate(self) -> bool:
+        return False
+
 
 def query_of(n: int, m: int) -> str:
     """A query over the unit box whose disjuncts, one per further output, nothing satisfies."""
@@ -68,6 +79,80 @@ def query_of(n: int, m: int) -> str:
     lines += [f"(assert (and (>= X_{i} 0) (<= X_{i} 1)))" for i in range(n)]
     disjuncts = " ".join(f"(and (>= (- Y_{i} Y_0) 1000000))" for i in range(1, m))
     return "\n".join([*lines, f"(assert (or {disjuncts}))"])
+
+
+def step_shares(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """One network: where the time of a step goes, for given numbers of lanes, single-threaded on the CPU.
+
+    Microseconds are the lower quartile over steps, so that what other programs interrupt does not count.
+    """
+    case = CASES[name]
+    network = load(export(build(case, options.rng_seed), torch.zeros(1, *case.shape)))
+    query = parse(query_of(network.lowered.n, network.lowered.m).encode())
+    spec = compile_query(query, network.reference.dtype, Rounding.INWARD)
+    results = []
+    for lanes in options.step_lanes:
+        engine: Any = OnnxruntimeEngine(network.lowered, 1)
+        budget = Budget.of_seconds(3600)
+        single, batched = Problem(spec, SingleSampleEngine(network.reference), budget), Problem(spec, engine, budget)
+        run = Run.start(Source(single, batched), budget, Rng(options.rng_seed), lambda _: False)
+        run.until = float("inf")
+        for kind in ("ascent", "climb"):
+            inner, outer = Laps(engine, "ascend"), Laps(batched, "ascend")
+            spread = np.arange(lanes) % batched.t
+            for _ in range(options.step_rounds):
+                start = Rng(options.rng_seed).uniform((lanes, batched.f), batched.like)
+                if kind == "climb":
+                    climb(run, batched, spread, start, _STEPS, Rng(options.rng_seed), Reduction.HINGE)
+                else:
+                    _ascend(batched, Lanes.at(batched, spread, start, [VERTEX_FIRST, AUTO, STEADY, FINE], _STEPS))
+            whole, in_engine, in_problem = outer.between(), inner.inside(), outer.inside()
+            figures = {
+                "network": name,
+                "steps_of": kind,
+                "lanes": lanes,
+                "microseconds_per_step": round(whole, 1),
+                "in_engine": round(in_engine, 1),
+                "outside_engine": round(1 - in_engine / whole, 3),
+                "outside_problem": round(1 - in_problem / whole, 3),
+            }
+            results.append(figures)
+            print(json.dumps(figures), file=sys.stderr, flush=True)
+            del engine.ascend, batched.ascend
+    return results
+
+
+def _ascend(problem: Problem, lanes: Lanes) -> None:
+    """The steps of a round of gradient lanes."""
+    target = as_like(lanes.target, problem.like)
+    for _ in range(_STEPS):
+        evaluation, _, gradient = problem.ascend(lanes.x, target)
+        lanes.take(evaluation.margin)
+        lanes.move(gradient)
+
+
+class Laps:
+    """When each call of a method began and ended."""
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self._times: list[tuple[float, float]] = []
+        method = getattr(owner, name)
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            start = time.perf_counter()
+            result = method(*arguments, **named)
+            self._times.append((start, time.perf_counter()))
+            return result
+
+        setattr(owner, name, call)
+
+    def inside(self) -> float:
+        """Microseconds of a call, the lower quartile."""
+        return 1e6 * float(np.percentile([end - start for start, end in self._times], 25))
+
+    def between(self) -> float:
+        """Microseconds from the beginning of a call to that of the next, the lower quartile."""
+        return 1e6 * float(np.percentile(np.diff([start for start, _ in self._times]), 25))
 
 
 def loop_shares(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:

@@ -11,16 +11,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from falsifier.arrays import Array, full, is_numpy, is_out_of_memory, namespace
+from falsifier.arrays import Array, full, is_numpy, is_out_of_memory, namespace, wait_for
 from falsifier.budget import Budget
 from falsifier.errors import EngineError
+from falsifier.records import record
 
 _FIRST_LANES = 64  # of a kind of run whose speed is not known yet
 _REFUSED = 16  # lanes that a kind of run which has not worked yet may fail on, one by one
+_AHEAD = 0.05  # seconds of work that a device is given before its speed is read again
 _SHARE = 4  # near a deadline a chunk takes at most 1 / _SHARE of the time left
 
 
-@dataclass(frozen=True)
+@record
 class Column:
     """One result of a run: its value in rows that are left out, and its width (None: one number per row)."""
 
@@ -38,6 +40,7 @@ class Chunks:
     _works: set[str] = field(default_factory=set)
     _limit: dict[str, int] = field(default_factory=dict)
     _seconds: dict[str, float] = field(default_factory=dict)
+    _queued: float = 0.0  # seconds of work that a device may still have before it
 
     def run(
         self, kind: str, body: Callable[[slice], list[Array]], lanes: int, columns: Sequence[Column], cost: int = 1
@@ -111,11 +114,17 @@ class Chunks:
         """One chunk; its speed is noted where a deadline needs it."""
         if self.budget is None or math.isinf(self.budget.deadline):
             return body(part)
+        lanes = part.stop - part.start
+        if kind in self._seconds and not is_numpy(self.like):
+            # A device works in the background: to wait for every run would leave it idle between them.
+            self._queued += self._seconds[kind] * lanes
+            if self._queued <= min(_AHEAD, self.budget.remaining() / (2 * _SHARE)):
+                return body(part)
+        wait_for(self.like)
         start = self.budget.clock()
         result = body(part)
-        if not is_numpy(self.like):
-            result[0].reshape(-1)[:1].sum().item()  # a device works in the background until something is read
-        self._seconds[kind] = (self.budget.clock() - start) / (part.stop - part.start)
+        wait_for(self.like)
+        self._seconds[kind], self._queued = (self.budget.clock() - start) / lanes, 0.0
         return result
 
     def _size(self, kind: str, cost: int) -> int:

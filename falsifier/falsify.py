@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,6 @@ from falsifier.arrays import Rng
 from falsifier.budget import Budget
 from falsifier.errors import EngineError, InputError, UnsupportedError
 from falsifier.network import Network
-from falsifier.network.peeling import on_logits
 from falsifier.network.single import SingleSampleEngine
 from falsifier.problem import Problem
 from falsifier.query.tree import Query
@@ -171,7 +170,9 @@ class Problems:
         types = [tensor.dtype for tensor in network.reference.inputs]
         rounding = Rounding.NEAREST if inner else Rounding.INWARD
         self.spec = compile_query(query, network.reference.dtype, rounding, types=types)
-        self._problems: dict[str, Problem] = {}  # by the name of their engine
+        self._problems: dict[tuple[str, str], Problem] = {}  # by name and device of their engine
+        self._chosen: Engine | None = None
+        self._accelerated = False
         self.engine_name = "single-sample"  # of the engine that was used last
 
     @property
@@ -195,18 +196,41 @@ class Problems:
     def single(self) -> Problem:
         return Problem(self.spec, SingleSampleEngine(self._network.reference), self._budget)
 
-    @cached_property
+    @property
     def batched(self) -> Problem:
         return self._on(self._engine)
+
+    def accelerate(self) -> bool:
+        """Only for the device `auto`: whether the engine is one on an accelerator now and was not before."""
+        if self._inner:
+            return self._inner.accelerate()
+        if self._device != "auto" or self._accelerated:
+            return False
+        self._accelerated = True  # or tried in vain: once is enough
+        from falsifier.network.selection import accelerated
+
+        engine = accelerated(self._network, self._hull())
+        if engine is None:
+            return False
+        with suppress(MemoryError, RuntimeError):
+            self._on(engine)
+            self._chosen = engine
+        return self._chosen is engine
 
     def warm(self) -> None:
         """Make engines and the problems on them (`Prepared.warm`)."""
         from falsifier.network.rehearsal import rehearse
 
-        engine = self._network.engine(self._device)
+        engines = [self._network.engine(self._device)]
+        if self._device == "auto":
+            from falsifier.network.selection import accelerated
+
+            fast = accelerated(self._network, None, check=False)  # the search checks it
+            engines += [fast] if fast else []
         for problems in filter(None, (self, self.nearest)):
             rehearse(problems.single.engine)
-            rehearse(problems._on(engine).engine)
+            for engine in engines:
+                rehearse(problems._on(engine).engine)
 
     @cached_property
     def nearest(self) -> Problems | None:
@@ -218,22 +242,28 @@ class Problems:
         same = np.array_equal(mine.lower, its.lower) and np.array_equal(mine.upper, its.upper)
         return None if same else other
 
-    @cached_property
+    @property
     def _engine(self) -> Engine:
-        engine = self._inner._engine if self._inner else self._network.engine(self._device, self._hull())
+        if self._inner:
+            engine = self._inner._engine
+        else:
+            engine = self._chosen = self._chosen or self._network.engine(self._device, self._hull())
         self.engine_name = engine.name
         return engine
 
     def _on(self, engine: Engine) -> Problem:
         """The problem on an engine, on its logits where those decide as well."""
-        if engine.name not in self._problems:
+        key = (engine.name, engine.device)
+        if key not in self._problems:
             seen = engine
             if self._inner:
                 seen = self._inner._on(engine).engine
             elif engine.name != "single-sample" and compares_outputs(self.spec):
+                from falsifier.network.peeling import on_logits
+
                 seen = on_logits(engine, self._network.lowered)
-            self._problems[engine.name] = Problem(self.spec, seen, self._budget)
-        return self._problems[engine.name]
+            self._problems[key] = Problem(self.spec, seen, self._budget)
+        return self._problems[key]
 
     def _hull(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """The least box `[n]` around the boxes of all targets."""

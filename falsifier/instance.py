@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from falsifier.errors import InputError
+from falsifier.records import record
 
 LINE_ENDS = "\r\n"
 
 
-@dataclass(frozen=True)
+@record
 class NamedNetwork:
     """The file of a network, and the name that the query declares it under (None: the only one)."""
 
@@ -23,7 +23,7 @@ class NamedNetwork:
     path: Path
 
 
-@dataclass(frozen=True)
+@record
 class Instance:
     """One question to answer. `timeout` is in seconds from the start of the process."""
 

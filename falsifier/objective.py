@@ -5,9 +5,8 @@ Axes: b lane, k atom, m flat output.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 Array = Any  # a numpy array or a torch tensor: whatever the engine computes on
 
@@ -20,8 +19,7 @@ class Reduction(Enum):
     SOFT = "soft"  # -log sum exp(-slack): a smooth min over atoms
 
 
-@dataclass(frozen=True)
-class ObjectiveForm:
+class ObjectiveForm(NamedTuple):
     """Scores lanes through atoms linear in the outputs: slack = rows @ y + offset, score = reduce(scale * slack).
 
     rows: `[b, k, m]` (or `[1, k, m]`, shared by all lanes); offset: `[b, k]`, carries the bound and whatever part of an
@@ -35,8 +33,7 @@ class ObjectiveForm:
     reduction: Reduction = Reduction.HINGE
 
 
-@dataclass(frozen=True)
-class Ascent:
+class Ascent(NamedTuple):
     """What one gradient run returns.
 
     outputs `[b, m]`; slack `[b, k]`, unscaled; score `[b]`; weight `[b, k]`, the derivative of the score by each slack;

@@ -11,11 +11,11 @@ Axes: b lane, f free input, n flat input, m flat output, t target, k atom, r for
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from falsifier.aims import Aim, Aims
 from falsifier.arrays import (
     Array,
     add_columns,
@@ -47,8 +47,7 @@ from falsifier.spec.targets import Targets
 _CHUNK_BYTES = 1 << 28  # arrays of one chunk, together; on a CPU larger ones are no faster
 
 
-@dataclass(frozen=True)
-class Evaluation:
+class Evaluation(NamedTuple):
     """outputs `[b, m]`; slack `[b, k]`, +infinity for padding, -infinity for NaN; margin `[b]`, >= 0 iff satisfied."""
 
     outputs: Array
@@ -88,13 +87,15 @@ class Problem:
         self.tree = None if spec.tree is None else spec.tree.moved(self._moved)
         self.integer = self.domain.integer
         self._outputs, self._slacks = Column(math.nan, engine.m), Column(-math.inf, self.k)
+        self._ascended = [self._outputs, self._slacks, Column(-math.inf), Column(0.0, self.f)]
         self._padded = not bool(np.all(spec.targets.present))
+        self._aims = Aims(self.targets, self._padded)
         # All forms for every lane, or gathered rows of each lane's own: on a CPU the two were measured to take the same
         # time at 16 to 64 forms per atom.
         self._all_forms = self.t == 1 or spec.targets.forms.r <= 16 * spec.targets.k
         self._in_order = self.t == 1 and np.array_equal(spec.targets.form[0], np.arange(spec.targets.forms.r))
         one = self.t == 1 and self.tree is None  # all lanes share the rows of the objective
-        self._rows = self.targets.sign[:, :, None] * self.targets.forms.outputs[self.targets.form] if one else None
+        self._rows = self._aims.made(arange(1, self.like)).rows if one else None
         self._chunks = Chunks(self.like, budget, self._by_memory)
 
     def _moved(self, x: Any) -> Array:
@@ -135,7 +136,7 @@ class Problem:
         def run(part: slice) -> list[Array]:
             inputs = self.embed(points[part])
             outputs = self.engine.outputs(inputs)
-            return [outputs, self._slack(inputs, outputs, target[part])]
+            return [outputs, self._slack(inputs, outputs, self._aims.made(target[part]))]
 
         columns = [self._outputs, self._slacks]
         outputs, slacks = self._chunks.run("forward", run, points.shape[0], columns)
@@ -156,41 +157,28 @@ class Problem:
         (margins,) = self._chunks.run("forward", run, points.shape[0], [Column(-math.inf, self.t)])
         return margins
 
-    def _columns(self, target: Array) -> tuple[Array, Array, Array]:
-        """form, sign, bound of lanes: `[b, k]`, or `[1, k]` where there is one target."""
-        rows = self.targets
-        if self.t == 1:
-            return rows.form, rows.sign, rows.bound
-        return rows.form[target], rows.sign[target], rows.bound[target]
-
-    def _present(self, target: Array) -> Array | None:
-        if not self._padded:
-            return None
-        return self.targets.present if self.t == 1 else self.targets.present[target]
-
-    def _slack(self, inputs: Array, outputs: Array, target: Array) -> Array:
-        slacks = self._atoms(inputs, outputs, target)
+    def _slack(self, inputs: Array, outputs: Array, aim: Aim) -> Array:
+        slacks = self._atoms(inputs, outputs, aim)
         return slacks if self.tree is None else self.tree.evaluate(slacks)[0]
 
-    def _atoms(self, inputs: Array, outputs: Array, target: Array) -> Array:
+    def _atoms(self, inputs: Array, outputs: Array, aim: Aim) -> Array:
         """Slacks of the lanes' atoms, `[b, k]`, or of all atoms of a tree, `[b, a]`."""
-        form, sign, bound = self._columns(target)
         forms = self.targets.forms
         if self.t == 1:
             values = form_values(forms, inputs, outputs)
             if not self._in_order:
-                values = take_columns(values, form[0])
+                values = take_columns(values, aim.form[0])
         elif self._all_forms:
-            values = gather(form_values(forms, inputs, outputs), form)
+            values = aim.values(form_values(forms, inputs, outputs))
         else:
-            values = lane_form_values(forms, form, inputs, outputs)
-        return slack(values, sign, bound, self._present(target))
+            values = lane_form_values(forms, aim.form, inputs, outputs)
+        return slack(values, aim.sign, aim.bound, aim.present)
 
     def _all_margins(self, points: Array, inputs: Array, outputs: Array) -> Array:
         lanes = points.shape[0]
         if self.tree is not None:
             inside = self._inside(points, slice(0, 1))
-            margins = margin(self._slack(inputs, outputs, inputs[:, 0]))[:, None]
+            margins = margin(self._slack(inputs, outputs, self._aims.made(inputs[:, 0])))[:, None]
             return self.xp.where(inside, margins, full((1, 1), -math.inf, margins))
         rows, values = self.targets, form_values(self.targets.forms, inputs, outputs)
         size = max(1, _CHUNK_BYTES // (8 * lanes * (3 * self.k + self.f)))
@@ -226,52 +214,48 @@ class Problem:
         `Engine.ascend`. Linear atoms take one run of the engine and count b evaluations. Polynomial atoms and trees
         take two, since what to differentiate depends on the outputs: they count 2 b.
         """
-        linear = self.tree is None and self.targets.forms.linear
+        linear, lanes = self.tree is None and self.targets.forms.linear, points.shape[0]
 
         def run(part: slice) -> list[Array]:
-            lanes = _Lanes(
-                self.embed(points[part]),
-                target[part],
-                None if scale is None else scale[part],
-                None if window is None else window[part],
-            )
-            return self._ascend_linear(lanes, reduction) if linear else self._ascend_general(lanes, reduction)
+            if part.stop - part.start == lanes:
+                some = _Lanes(self.embed(points), self._aims.kept(target), scale, window)
+            else:
+                cut_scale, cut_window = (None if each is None else each[part] for each in (scale, window))
+                some = _Lanes(self.embed(points[part]), self._aims.made(target[part]), cut_scale, cut_window)
+            return self._ascend_linear(some, reduction) if linear else self._ascend_general(some, reduction)
 
-        columns = [self._outputs, self._slacks, Column(-math.inf), Column(0.0, self.f)]
         kind, cost = ("gradient", 1) if linear else ("general", 2)
-        outputs, slacks, value, gradient = self._chunks.run(kind, run, points.shape[0], columns, cost)
+        outputs, slacks, value, gradient = self._chunks.run(kind, run, lanes, self._ascended, cost)
         return Evaluation(outputs, slacks, margin(slacks)), value, gradient
 
     def _scale(self, lanes: _Lanes) -> Array:
         """Scales `[b, k]`, 0 for padding."""
-        count = lanes.inputs.shape[0]
-        scale = full((count, self.k), 1.0, self.like) if lanes.scale is None else lanes.scale
-        present = self._present(lanes.target)
-        if present is None or self.tree is not None:
-            return scale
-        return self.xp.where(present, scale, full((1, 1), 0.0, self.like))
+        if self.tree is not None:  # one scale for each root, and roots are never padded
+            count = lanes.inputs.shape[0]
+            return full((count, self.k), 1.0, self.like) if lanes.scale is None else lanes.scale
+        return lanes.aim.ones if lanes.scale is None else lanes.aim.unpadded(lanes.scale)
 
     def _ascend_linear(self, lanes: _Lanes, reduction: Reduction) -> list[Array]:
-        forms, (form, sign, bound) = self.targets.forms, self._columns(lanes.target)
-        offset = -bound
+        forms, aim = self.targets.forms, lanes.aim
+        offset = aim.offset
         if forms.inputs is not None:
-            offset = sign * input_values(forms, form, lanes.inputs) - bound
-        offset = self.xp.broadcast_to(offset, (lanes.inputs.shape[0], self.k))
-        rows = sign[:, :, None] * forms.outputs[form] if self._rows is None else self._rows
-        objective = ObjectiveForm(rows, offset, self._scale(lanes), reduction)
-        ascent = self.engine.ascend(lanes.inputs, objective, lanes.window)
+            offset = aim.of_lanes(aim.sign * input_values(forms, aim.form, lanes.inputs) - aim.bound)
+        rows = aim.rows if self._rows is None else self._rows
+        ascent = self.engine.ascend(
+            lanes.inputs, ObjectiveForm(rows, offset, self._scale(lanes), reduction), lanes.window
+        )
         gradient = ascent.gradient
         if forms.inputs is not None:
-            by_used = ((ascent.weight * sign)[:, None, :] @ forms.inputs[form])[:, 0, :]
+            by_used = ((ascent.weight * aim.sign)[:, None, :] @ forms.inputs[aim.form])[:, 0, :]
             gradient = add_columns(_copied(gradient), forms.columns, by_used)
         # from the outputs, so that a margin never depends on how it was asked for: the engine's differ in the last bit
-        slacks = self._atoms(lanes.inputs, ascent.outputs, lanes.target)
+        slacks = self._atoms(lanes.inputs, ascent.outputs, aim)
         return [ascent.outputs, slacks, ascent.score, self.domain.pull(gradient)]
 
     def _ascend_general(self, lanes: _Lanes, reduction: Reduction) -> list[Array]:
         outputs = self.engine.outputs(lanes.inputs)
-        slacks = self._atoms(lanes.inputs, outputs, lanes.target)
-        form, sign, _ = self._columns(lanes.target)
+        slacks = self._atoms(lanes.inputs, outputs, lanes.aim)
+        form, sign = lanes.aim.form, lanes.aim.sign
         if self.tree is not None:
             slacks, deciding = self.tree.evaluate(slacks)
             form, sign = form[0][deciding], sign[0][deciding]
@@ -300,11 +284,11 @@ class Problem:
 
         def run(part: slice) -> list[Array]:
             at = lane[part]
-            lanes = _Lanes(self.embed(points[at]), target[at], None, None)
+            lanes = _Lanes(self.embed(points[at]), self._aims.made(target[at]), None, None)
             outputs = evaluation.outputs[at]
-            form, sign, _ = self._columns(lanes.target)
+            form, sign = lanes.aim.form, lanes.aim.sign
             if self.tree is not None:
-                _, deciding = self.tree.evaluate(self._atoms(lanes.inputs, outputs, lanes.target))
+                _, deciding = self.tree.evaluate(self._atoms(lanes.inputs, outputs, lanes.aim))
                 form, sign = form[0][deciding], sign[0][deciding]
             shape = (at.shape[0], k)
             mine = atom[part][:, None]
@@ -321,7 +305,7 @@ class Problem:
         mean = self.xp.where(
             count > 0, self.xp.sum(scale, axis=1)[:, None] / self.xp.where(count > 0, count, zero + 1), zero + 1
         )
-        return self._scale(_Lanes(points, target, self.xp.where(useful, scale, mean), None))
+        return self._scale(_Lanes(points, self._aims.made(target), self.xp.where(useful, scale, mean), None))
 
     def _by_memory(self, kind: str) -> int:
         """How many lanes of a kind of run fit in a chunk: a forward run, a gradient run or one of any other kind."""
@@ -338,12 +322,11 @@ class Problem:
         return max(1, room // (inner + self.dtype.itemsize * numbers))
 
 
-@dataclass(frozen=True)
-class _Lanes:
-    """One chunk: inputs `[b, n]`, target `[b]`, scale `[b, k]` and window `[b]` or None."""
+class _Lanes(NamedTuple):
+    """One chunk: inputs `[b, n]`, aim, scale `[b, k]` and window `[b]` or None."""
 
     inputs: Array
-    target: Array
+    aim: Aim
     scale: Array | None
     window: Array | None
 

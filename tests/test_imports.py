@@ -13,10 +13,11 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # Each layer may import from those that stand below it, and from itself where one entry holds one package.
 LAYERS: list[set[str]] = [
-    {"errors", "verdict", "arrays"},
+    {"errors", "verdict", "arrays", "records"},
     {"budget", "instance", "result"},
     {"objective", "query"},
     {"spec", "network", "chunks"},
+    {"aims"},
     {"problem"},
     {"search", "witness"},
     {"arguments"},
@@ -28,7 +29,18 @@ LAYERS: list[set[str]] = [
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 UNRANKED = {"testing", "__init__", "__main__", "resources"}  # may see everything
 HEAVY = {"torch", "onnx", "onnxruntime", "scipy", "vnnlib", "click", "rich", "array_api_compat", "ray", "faiss"}
-WITNESS_SEES = {"query", "network.reference", "network", "errors", "verdict", "budget", "instance", "arrays", "witness"}
+WITNESS_SEES = {
+    "query",
+    "records",
+    "network.reference",
+    "network",
+    "errors",
+    "verdict",
+    "budget",
+    "instance",
+    "arrays",
+    "witness",
+}
 TORCH_ONLY = {"network.from_torch", "network.torch_module"}  # torch throughout, and imported only inside functions
 VAGUE = {"utils", "util", "helpers", "common", "misc", "core"}
 MOST_LINES = 400

@@ -14,6 +14,10 @@ from falsifier.arrays.basic import as_dtype_of as as_dtype_of
 from falsifier.arrays.basic import as_int64 as as_int64
 from falsifier.arrays.basic import as_like as as_like
 from falsifier.arrays.basic import as_wide as as_wide
+from falsifier.arrays.basic import beside as beside
+from falsifier.arrays.basic import clip_into as clip_into
+from falsifier.arrays.basic import copy_rows as copy_rows
+from falsifier.arrays.basic import copy_where as copy_where
 from falsifier.arrays.basic import device_bytes as device_bytes
 from falsifier.arrays.basic import distinct as distinct
 from falsifier.arrays.basic import full as full
@@ -24,11 +28,14 @@ from falsifier.arrays.basic import namespace as namespace
 from falsifier.arrays.basic import nan_to as nan_to
 from falsifier.arrays.basic import numpy_dtype as numpy_dtype
 from falsifier.arrays.basic import put_rows as put_rows
+from falsifier.arrays.basic import row_blocks as row_blocks
+from falsifier.arrays.basic import signs_into as signs_into
 from falsifier.arrays.basic import take_columns as take_columns
 from falsifier.arrays.basic import take_rows as take_rows
 from falsifier.arrays.basic import to_float64 as to_float64
 from falsifier.arrays.basic import to_host as to_host
 from falsifier.arrays.basic import top_k as top_k
+from falsifier.arrays.basic import wait_for as wait_for
 from falsifier.arrays.basic import zeros as zeros
 from falsifier.arrays.bits import bits as bits
 from falsifier.arrays.bits import from_ordinal as from_ordinal

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_CACHED = 1 << 16  # numbers: 256 KB in float32
+
 Array = Any  # a numpy array or a torch tensor
 
 
@@ -49,6 +51,15 @@ def as_like(x: NDArray[Any], like: Array, dtype: Any = None) -> Array:
     if is_numpy(like):
         return host
     return torch().from_numpy(np.ascontiguousarray(host)).to(like.device)
+
+
+def beside(x: Array, like: Array) -> Array:
+    """`x` as the kind of array that `like` is, on its device: `x` itself where it is that already."""
+    if is_numpy(x) and is_numpy(like):
+        return x
+    if not is_numpy(x) and not is_numpy(like):
+        return x.to(like.device)
+    return as_like(to_host(x), like)
 
 
 def as_dtype_of(x: Array, like: Array) -> Array:
@@ -162,6 +173,50 @@ def device_bytes(like: Array) -> int | None:
     if is_numpy(like) or like.device.type != "cuda":
         return None
     return int(torch().cuda.mem_get_info(like.device)[0])
+
+
+def wait_for(like: Array) -> None:
+    """Wait until the accelerator that `like` lies on has done what it was given; nothing to wait for elsewhere."""
+    if not is_numpy(like) and like.device.type == "cuda":
+        torch().cuda.synchronize(like.device)
+
+
+def clip_into(x: Array, lower: Array, upper: Array) -> Array:
+    """`x` moved into bounds (broadcast) in place."""
+    if not is_numpy(x):
+        return x.clamp_(lower, upper)
+    np.maximum(x, lower, out=x)  # twice as fast as numpy's clip
+    return np.minimum(x, upper, out=x)
+
+
+def row_blocks(x: Array) -> list[slice]:
+    """Rows of `x` `[b, f]` in parts that stay in a core's cache between operations; all at once on a device."""
+    rows = x.shape[0]
+    size = max(1, _CACHED // max(1, x.shape[1])) if is_numpy(x) else max(1, rows)
+    return [slice(first, min(first + size, rows)) for first in range(0, rows, size)]
+
+
+def copy_where(mask: Array, new: Array, old: Array) -> Array:
+    """`new` where `mask`, `old` elsewhere, all broadcast to `old`; may write into `old`."""
+    if not is_numpy(old):
+        return torch().where(mask, new, old)
+    np.copyto(old, new, where=mask)
+    return old
+
+
+def signs_into(x: Array, out: Array) -> Array:
+    """-1, 0 or 1 for every element of `x`, in `out`."""
+    return np.sign(x, out=out) if is_numpy(x) else torch().sign(x, out=out)
+
+
+def copy_rows(mask: Array, new: Array, old: Array) -> Array:
+    """Rows of `new` where `mask` `[b]`, of `old` elsewhere; may write into `old`."""
+    if not is_numpy(old):
+        return torch().where(mask[:, None], new, old)
+    index = np.flatnonzero(mask)
+    if index.size:
+        old[index] = new[index]
+    return old
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from falsifier import __version__
 
@@ -51,6 +52,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(_USAGE, end="", file=sys.stderr)
             return 2
     return 0
+
+
+def entry() -> NoReturn:
+    """Run the command of this process, and end it."""
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # The answer is out. Taking the interpreter and the libraries down in order costs time and can crash, and a status
+    # other than that of the answer would lose it.
+    os._exit(status)
 
 
 def _run(command: str, words: list[str], started: float) -> int:

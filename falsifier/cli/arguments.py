@@ -12,7 +12,9 @@ class Parser(argparse.ArgumentParser):
     """argparse with errors that reach the user like every other bad input."""
 
     def __init__(self, command: str, description: str) -> None:
-        super().__init__(prog=f"falsifier {command}", description=description, allow_abbrev=False)
+        super().__init__(
+            prog=f"falsifier {command}", description=description, allow_abbrev=False, formatter_class=_formatter
+        )
 
     def error(self, message: str) -> NoReturn:
         raise InputError(f"{message} ({self.prog} --help says more)")
@@ -33,8 +35,14 @@ class Parser(argparse.ArgumentParser):
             "--device",
             default="auto",
             metavar="{auto,cpu,cuda,cuda:i}",
-            help="auto and cpu: onnxruntime on the CPU; cuda, cuda:i: torch on that GPU (default auto)",
+            help="cpu: onnxruntime on the CPU; cuda, cuda:i: torch on that GPU; auto (default): the CPU first, and a GPU "
+            "if there is one for what that does not decide",
         )
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    """With a width, or each new argument would import shutil, and with it all compression libraries, to ask for it."""
+    return argparse.HelpFormatter(prog, width=100)
 
 
 def positive_int(text: str) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -153,6 +151,9 @@ def _attach(model: Any, folder: Path) -> None:
 
 
 def _unpack(data: bytes, origin: str) -> bytes:
+    import gzip
+    import zlib
+
     try:
         return gzip.decompress(data)
     except (OSError, EOFError, zlib.error) as error:

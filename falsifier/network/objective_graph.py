@@ -84,12 +84,3 @@ def add_objective(build: Builder, y: Value, reduction: Reduction, seed: str) -> 
     result = build.emit("Reshape", [product, np.array([-1, *y.stored], dtype=np.int64)], y.stored)
     named = build.rename(result, seed)
     return ObjectiveValues(rows, offset, scale, slack, score, weight, named)
-
-
-def add_finite(build: Builder, gradient: Value) -> Value:
-    """The gradient with 0 in place of NaN and infinities, which would carry a lane out of every box."""
-    zero = np.zeros((), gradient.dtype)
-    # x - x is 0 for finite numbers alone
-    difference = build.emit("Sub", [gradient, gradient], gradient.stored)
-    finite = build.emit("Equal", [difference, zero], gradient.stored, np.bool_)
-    return build.emit("Where", [finite, gradient, zero], gradient.stored, gradient.dtype)

@@ -18,7 +18,7 @@ from falsifier.errors import EngineError, UnsupportedError
 from falsifier.network import runtime
 from falsifier.network.adjoint import add_adjoint
 from falsifier.network.lowering import Lowered
-from falsifier.network.objective_graph import add_finite, add_objective
+from falsifier.network.objective_graph import add_objective
 from falsifier.network.onnx_graph import Graph, write_graph
 from falsifier.network.program import WINDOW, Builder, Primitive, Value, needed_primitives
 from falsifier.objective import Ascent, ObjectiveForm, Reduction
@@ -120,7 +120,7 @@ class OnnxruntimeEngine:
             **self._window(len(x), window),
         }
         y, slack, score, weight, *gradient = session.run(feed)
-        return Ascent(y, slack, score, weight, gradient[0] if gradient else np.zeros_like(x))
+        return Ascent(y, slack, score, weight, _finite(gradient[0]) if gradient else np.zeros_like(x))
 
     @cached_property
     def _adjoint(self) -> _Adjoint:
@@ -197,10 +197,13 @@ class _Session:
     def __init__(self, session: Any) -> None:
         self._session = session
         self._inputs = {i.name for i in session.get_inputs()}
+        self._outputs = [o.name for o in session.get_outputs()]
 
     def run(self, feed: dict[str, Array]) -> list[Array]:
         try:
-            results: list[Array] = self._session.run(None, {k: v for k, v in feed.items() if k in self._inputs})
+            if feed.keys() != self._inputs:  # what the program does not depend on is not an input of its model
+                feed = {name: value for name, value in feed.items() if name in self._inputs}
+            results: list[Array] = self._session.run(self._outputs, feed)
         except runtime.errors() as error:
             if runtime.is_out_of_memory(error):
                 raise MemoryError(runtime.one_line(error)) from error
@@ -231,18 +234,28 @@ class _Adjoint:
         values = add_objective(build, y, reduction, _SEED)
         objective = build.program.primitives[end:]
         outputs = [y, values.slack, values.score, values.weight]
-        middle = len(build.program.primitives)
         if self.gradient is not None:
-            outputs.append(add_finite(build, self.gradient))
+            outputs.append(self.gradient)
         primitives = build.program.primitives
         order: list[Primitive] = [
             *primitives[: self.split],
             *objective,
             *primitives[self.split : end],
-            *primitives[middle:],
         ]
         inputs = [self.lowered.x, values.rows, values.offset, values.scale, *self.windows]
         return write_graph(build.program, inputs, outputs, order)
+
+
+def _finite(gradient: Array) -> Array:
+    """A gradient with 0 in place of NaN and infinities, which would carry a lane out of every box.
+
+    Nodes that do this take up to a fifth of a run; its sum of squares tells at once whether there is anything to do.
+    """
+    flat = gradient.reshape(-1)
+    with np.errstate(all="ignore"):
+        if math.isfinite(flat @ flat):
+            return gradient
+    return np.where(np.isfinite(gradient), gradient, gradient.dtype.type(0))
 
 
 def suggested_threads(lowered: Lowered) -> int:

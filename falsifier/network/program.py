@@ -21,13 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.errors import UnsupportedError
+from falsifier.records import record
 
 OPSET = 21  # of every primitive
 WINDOW = "window"  # the program input [b] that straight-through adjoints read, present only where one asked for it
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Value:
     """A tensor that depends on the inputs. In the program it is called `name` and is an array `[lead * b, *stored]`.
 
@@ -59,7 +60,7 @@ class Primitive:
     attributes: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@record
 class Dequantized:
     """What a constant is made of: (integers - zero) * scale. `axis`: that of a scale with several entries."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from falsifier.errors import InputError, UnsupportedError
 from falsifier.network import runtime
+from falsifier.records import record
 
 _TYPES = {
     "float": np.float32,
@@ -32,7 +32,7 @@ _TYPES = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class TensorInfo:
     """An input or output of one sample. Dimensions that the model leaves open are 1, or what the query says."""
 

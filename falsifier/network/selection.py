@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from falsifier.errors import EngineError, UnsupportedError
+from falsifier.errors import EngineError, InputError, UnsupportedError
+from falsifier.network import accelerator
 from falsifier.network.engine import Engine
 from falsifier.network.selfcheck import Box, SelfCheck, self_check
 from falsifier.network.single import SingleSampleEngine
@@ -71,6 +72,25 @@ def choose(
     if spare is not None:
         return spare[0], (spare[1], *attempts)
     return _fall_back(network, device, attempts)
+
+
+def accelerated(network: Network, box: Box | None, *, check: bool = True) -> Engine | None:
+    """torch's engine on the accelerator that `auto` may use. None where there is none, or it does not do.
+
+    Raises nothing: where a device is free to choose, what is wrong with one is no reason to stop.
+    """
+    device = accelerator.find()
+    if device is None:
+        return None
+    try:
+        key = ("torch", device)
+        if key not in network.engines:
+            network.engines[key] = _torch(network.lowered, device)
+        engine = network.engines[key]
+        passed = not check or _checked(engine, network, box, network.lowered, False).passed
+        return engine if passed and engine.differentiable else None
+    except (EngineError, InputError, UnsupportedError, MemoryError, RuntimeError, OSError):
+        return None
 
 
 def _fall_back(network: Network, device: str, attempts: list[Attempt]) -> tuple[Engine, tuple[Attempt, ...]]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.query.structure import Index, Stream
 from falsifier.query.tree import RELATIONS, Compare, Constant, Formula, Reference, Table
+from falsifier.records import record, values
 
 FLIPPED = np.array([r.flipped.code for r in RELATIONS], dtype=np.int8)  # relation code -> code with the sides exchanged
 
 
-@dataclass(frozen=True)
+@record
 class Columns:
     """Atoms as `Table` keeps them; `beyond` says which mention something else than inputs."""
 
@@ -43,7 +43,7 @@ class Columns:
         )
 
 
-@dataclass(frozen=True)
+@record
 class Piece:
     """A table to be. `single`: a conjunction, which may merge with others of its kind."""
 
@@ -154,5 +154,5 @@ def assertions(parts: Iterable[Piece | Formula], source: bytes) -> tuple[Formula
 def _joined(parts: list[Piece]) -> Piece:
     if len(parts) == 1:
         return parts[0]
-    columns = Columns(*(np.concatenate([getattr(p.columns, f.name) for p in parts]) for f in fields(Columns)))
+    columns = Columns(*map(np.concatenate, zip(*(values(part.columns) for part in parts), strict=True)))
     return Piece(columns, np.array([0, len(columns.left)]), single=True)

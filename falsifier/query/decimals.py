@@ -8,10 +8,10 @@ longer texts) goes through `float()`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
+
+from falsifier.records import record
 
 _MASKS = np.array([0] + [(2**64 - 1) ^ (2 ** (64 - 8 * c) - 1) for c in range(1, 9)], dtype=np.uint64)
 _POWERS = np.array([10**i for i in range(20)], dtype=np.uint64)
@@ -59,7 +59,7 @@ def _long_digits(
     return value, valid
 
 
-@dataclass(frozen=True)
+@record
 class Numbers:
     """A column of numbers. `value` is NaN where the text is not a number at all.
 

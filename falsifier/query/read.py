@@ -4,10 +4,9 @@ version's reader.
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
-import zlib
+from typing import BinaryIO
 
 from falsifier.errors import InputError
 from falsifier.query.tree import Query
@@ -75,15 +74,21 @@ def version(text: bytes, origin: str = "<text>") -> int:
 def _unpacked(name: str, limit: int) -> bytes:
     try:
         with open(name, "rb") as file:
-            if file.peek(2)[:2] == _GZIP:
-                with gzip.GzipFile(fileobj=file) as packed:
-                    text = packed.read(limit + 1)
-            else:
-                text = file.read(limit + 1)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as e:
-        raise InputError(f"{name}: damaged gzip file ({e}); fetch it again") from None
+            packed = file.peek(2)[:2] == _GZIP
+            text = _gunzipped(name, file, limit) if packed else file.read(limit + 1)
     except OSError as e:
         raise InputError(f"{name}: cannot be read: {e.strerror or e}") from None
     if len(text) > limit:
         raise InputError(f"{name}: more than {limit} bytes when unpacked; raise the limit to read it")
     return text
+
+
+def _gunzipped(name: str, file: BinaryIO, limit: int) -> bytes:
+    import gzip
+    import zlib
+
+    try:
+        with gzip.GzipFile(fileobj=file) as packed:
+            return packed.read(limit + 1)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as e:
+        raise InputError(f"{name}: damaged gzip file ({e}); fetch it again") from None

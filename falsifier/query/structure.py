@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.query.tokens import RELATION_COUNT, Token, Tokens
+from falsifier.records import record
 
 Index = NDArray[np.int64]
 
@@ -172,7 +173,7 @@ def replace(stream: Stream, at: Index, count: int, kind: Token) -> None:
     stream.kind, stream.token = stream.kind[keep], stream.token[keep]
 
 
-@dataclass(frozen=True)
+@record
 class Level:
     """A top-level stretch of a stream: entries `low:high` are one form, or, where `bounds`, items `low:high` are
     asserted.

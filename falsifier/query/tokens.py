@@ -7,7 +7,6 @@ ordinary.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum, auto
 
 import numpy as np
@@ -17,6 +16,7 @@ from falsifier.errors import InputError
 from falsifier.query.decimals import words
 from falsifier.query.source import Source
 from falsifier.query.tree import RELATIONS
+from falsifier.records import record
 
 _CHUNK = 1 << 20  # bytes tokenised at a time: the columns of a chunk stay in the cache
 
@@ -105,7 +105,7 @@ _HEADS = tuple((_word(text), kind) for text, kind in _WORDS.items())
 _DECLARE, _CONST, _FUN = _word("declare-"), _word("const"), _word("fun")
 
 
-@dataclass(frozen=True)
+@record
 class Tokens:
     """Columns over tokens. `start`, `stop` are positions in `Source.text`."""
 

@@ -17,6 +17,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier.records import record
+
 
 class Kind(Enum):
     """What a variable is to its network."""
@@ -50,7 +52,7 @@ RELATIONS = tuple(Relation)
 _FLIPPED = {Relation.LE: Relation.GE, Relation.GE: Relation.LE, Relation.LT: Relation.GT, Relation.GT: Relation.LT}
 
 
-@dataclass(frozen=True)
+@record
 class Variable:
     """A declared tensor. `dtype` as declared: `real`, `float32`, `int8`, ...; `shape` the declared dimensions, ()
     for a scalar.
@@ -70,7 +72,7 @@ class Variable:
         return size
 
 
-@dataclass(frozen=True)
+@record
 class NetworkDeclaration:
     """One `declare-network`; for 1.0 the single network, named '' and with the variables X and Y."""
 
@@ -86,62 +88,80 @@ class NetworkDeclaration:
         return (*self.inputs, *self.hidden, *self.outputs)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Constant:
     """A number exactly as written."""
+
+    __slots__ = ("text",)
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reference:
     """One element of a variable."""
+
+    __slots__ = ("slot",)
 
     slot: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Negate:
+    __slots__ = ("term",)
+
     term: Term
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sum:
+    __slots__ = ("terms",)
+
     terms: tuple[Term, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Difference:
     """head minus each of rest, in 2.0 arithmetic head - (rest0 + rest1 + ..)."""
+
+    __slots__ = ("head", "rest")
 
     head: Term
     rest: tuple[Term, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Product:
+    __slots__ = ("terms",)
+
     terms: tuple[Term, ...]
 
 
 Term: TypeAlias = Constant | Reference | Negate | Sum | Difference | Product
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Compare:
     """left relation right."""
+
+    __slots__ = ("left", "relation", "right")
 
     relation: Relation
     left: Term
     right: Term
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class And:
+    __slots__ = ("parts",)
+
     parts: tuple[Formula, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Or:
+    __slots__ = ("parts",)
+
     parts: tuple[Formula, ...]
 
 
@@ -187,7 +207,7 @@ class Table:
 Formula: TypeAlias = Compare | And | Or | Table
 
 
-@dataclass(frozen=True)
+@record
 class Query:
     """A parsed VNN-LIB file. `version` is (1, 0) or (2, 0); the query holds iff every formula of `assertions` holds."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from falsifier.query.source import PAD, Source
 from falsifier.query.structure import Index, Stream, bind, levels, reduced, replace, simple
 from falsifier.query.tokens import Token, Tokens, forms
 from falsifier.query.tree import Formula, Kind, NetworkDeclaration, Query, Variable
+from falsifier.records import record
 
 _OUTPUT = 1 << 40  # added to the index of a Y until the number of X is known
 _X, _Y = (np.uint64(int.from_bytes(prefix, "little")) for prefix in (b"X_", b"Y_"))
@@ -28,7 +28,7 @@ _NAME = re.compile(rb"([XY])_(0|[1-9][0-9]{0,7})")
 _NAMES = "inputs are called X_0, X_1, .. and outputs Y_0, Y_1, .."
 
 
-@dataclass(frozen=True)
+@record
 class _Stretch:
     """Some whole top-level forms in columns."""
 

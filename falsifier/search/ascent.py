@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arrays import Array, Rng, as_like, full, is_numpy, namespace
+from falsifier.arrays import Array, Rng, as_like, clip_into, copy_rows, full, is_numpy, namespace, row_blocks
 from falsifier.objective import Reduction
+from falsifier.search.looks import Looks
 from falsifier.search.pace import Work
 from falsifier.search.run import Run, bounds, host_margin
 from falsifier.search.windows import straight_through
@@ -48,55 +49,68 @@ def climb(
     xp = namespace(x)
     lanes = x.shape[0]
     aim = as_like(target, problem.like)
-    lower, upper = bounds(problem, aim)
-    width = upper - lower
-    rules = _Rules.drawn(rng, x, problem.k > 1 and reduction is Reduction.HINGE)
+    box = bounds(problem, aim)
+    rules = _Rules.drawn(rng, x, problem.k > 1 and reduction is Reduction.HINGE, steps)
     window = straight_through(problem, lanes)
     level = _level(run, problem, target)
     if level is not None:
         reduction = Reduction.HARD  # the sum of what atoms lack is flat beyond the bound
-    best, best_margin = x + 0 * x, full((lanes,), -float("inf"), x)
+    best, best_margin = x + xp.zeros_like(x), full((lanes,), -float("inf"), x)
+    walk = _Walk(x, *box)
     scale: Array | None = None
-    look = 1 if is_numpy(x) else 8  # steps between looks at margins: each is a host synchronisation
+    looks = Looks(run, problem, Work.GRADIENT, lanes)
     for step in range(steps):
         if not run.going(lanes, Work.GRADIENT):
             break
-        with run.timed(Work.GRADIENT, lanes):
-            evaluation, score, gradient = problem.ascend(x, aim, reduction, scale, window)
+        with looks:
+            evaluation, score, gradient = problem.ascend(walk.x, aim, reduction, scale, window)
         margin = evaluation.margin
-        better = margin > best_margin
-        best_margin = xp.where(better, margin, best_margin)
-        best = _kept(better, x, best)
-        if step % look == 0 and float(margin.max()) >= 0:
-            run.offer(problem, x, target, host_margin(margin))
+        best = copy_rows(margin > best_margin, walk.x, best)
+        best_margin = xp.maximum(margin, best_margin)
+        if looks.satisfied(margin):
+            run.offer(problem, walk.x, target, host_margin(margin))
             if run.found is not None:
                 break
-        lack = -score if level is None else xp.maximum(level - score, 0 * score)
-        slope = gradient * width
-        length = rules.length(slope, lack, step, steps)
-        if not bool(rules.usable.all()):
-            slope = xp.where(rules.usable, slope, 0 * x)
-        slope *= length
-        slope *= width
-        slope += x
-        x = xp.clip(slope, lower, upper)
+        walk.move(gradient, rules, -score if level is None else xp.maximum(level - score, 0 * score), step)
         scale = rules.scale(evaluation.slack)
     run.offer(problem, best, target, host_margin(best_margin))
     return Climb(best, host_margin(best_margin))
 
 
-@dataclass
-class _Rules:
-    """How each lane steps: cap `[b, 1]` of Polyak lanes, which lanes decay `[b, 1]`, which weigh atoms `[b, 1]`."""
+class _Walk:
+    """Where the lanes of a climb stand, x `[b, f]`: an array that the next step but one overwrites."""
 
-    cap: Array
-    decaying: Array
-    weighted: Array | None
-    usable: Array  # `[b, 1]`: lanes whose last gradient could be followed
-    _one: Array  # `[b, 1]`
+    def __init__(self, x: Array, lower: Array, upper: Array) -> None:
+        xp = namespace(x)
+        self.x = x
+        self._box = lower, upper, upper - lower
+        self._blocks = row_blocks(x)
+        self._next, self._spare = xp.empty_like(x), xp.empty_like(x)
+
+    def move(self, gradient: Array, rules: _Rules, lack: Array, step: int) -> None:
+        """Step number `step` along gradients `[b, f]` of lanes that lack `lack` `[b]`."""
+        xp = namespace(gradient)
+        for rows in self._blocks:
+            lower, upper, width = (a if a.shape[0] == 1 else a[rows] for a in self._box)
+            slope = xp.multiply(gradient[rows], width, out=self._next[rows])
+            length, usable = rules.length(slope, lack[rows], step, rows)
+            if usable is not None:
+                slope[...] = xp.where(usable[:, None], slope, 0 * slope)
+            slope *= length[:, None]
+            slope *= width
+            slope += self.x[rows]
+            clip_into(slope, lower, upper)
+        self.x, self._next, self._spare = self._next, self._spare, self._next
+
+
+class _Rules:
+    """How each lane steps: cap `[b]` of Polyak lanes, which lanes decay `[b]`, which weigh atoms `[b, 1]`."""
+
+    def __init__(self, cap: Array, decaying: Array, weighted: Array | None, steps: int) -> None:
+        self._cap, self._decaying, self._weighted, self._steps = cap, decaying, weighted, steps
 
     @classmethod
-    def drawn(cls, rng: Rng, like: Array, weigh: bool) -> _Rules:
+    def drawn(cls, rng: Rng, like: Array, weigh: bool, steps: int) -> _Rules:
         """Rules drawn for the lanes of `like` `[b, f]`."""
         shape = (like.shape[0], 1)
         xp = namespace(like)
@@ -104,29 +118,35 @@ class _Rules:
         cap = xp.where(first, full(shape, _CAPS[0], like), full(shape, _CAPS[1], like))
         weighted = rng.uniform(shape, like) < 0.5
         decaying = rng.uniform(shape, like) < _DECAYING
-        return cls(cap, decaying, weighted if weigh else None, first | ~first, full(shape, 1.0, like))
+        return cls(cap[:, 0], decaying[:, 0], weighted if weigh else None, steps)
 
-    def length(self, slope: Array, lack: Array, step: int, steps: int) -> Array:
-        """The factor `[b, 1]` of the slope `[b, f]` in a lane's step; 0 where the slope cannot be followed."""
+    def length(self, slope: Array, lack: Array, step: int, rows: slice) -> tuple[Array, Array | None]:
+        """The factor of the slope `[b, f]` in steps of the lanes `rows`, and which slopes can be followed (None: all).
+
+        The factor is 0 where a slope cannot be.
+        """
         xp = namespace(slope)
         longest = xp.maximum(xp.max(slope, axis=1), -xp.min(slope, axis=1))
-        self.usable = ((longest > _SMALLEST) & (longest < 1 / _SMALLEST) & (lack >= 0))[:, None]  # False for NaN
-        square = xp.where(self.usable, xp.vecdot(slope, slope)[:, None], self._one)
-        cap = self.cap * (_CAP_DECAY**step) / xp.where(self.usable, longest[:, None], self._one)
-        length = xp.minimum((1 + _OVER) * lack[:, None] / square, cap)
-        distance = _FIRST * (_LAST / _FIRST) ** (step / max(1, steps - 1))
-        length = xp.where(self.decaying, distance * slope.shape[1] ** 0.5 / xp.sqrt(square), length)
-        return xp.where(self.usable, length, 0 * self._one)
+        square = xp.vecdot(slope, slope)
+        usable = (longest > _SMALLEST) & (longest < 1 / _SMALLEST) & (lack >= 0)  # False for NaN
+        followed = is_numpy(usable) and usable.all()  # a device would have to wait for the answer
+        if not followed:
+            one = full((1,), 1.0, slope)
+            square, longest = xp.where(usable, square, one), xp.where(usable, longest, one)
+        length = xp.minimum((1 + _OVER) * lack / square, self._cap[rows] * (_CAP_DECAY**step) / longest)
+        distance = _FIRST * (_LAST / _FIRST) ** (step / max(1, self._steps - 1)) * slope.shape[1] ** 0.5
+        length = xp.where(self._decaying[rows], distance / xp.sqrt(square), length)
+        return (length, None) if followed else (xp.where(usable, length, full((1,), 0.0, slope)), usable)
 
     def scale(self, slack: Array) -> Array | None:
         """Scales `[b, k]` of the next step: what an atom lacks, with mean 1, in weighing lanes; ones elsewhere."""
-        if self.weighted is None:
+        if self._weighted is None:
             return None
         xp = namespace(slack)
-        lack = xp.clip(-slack, 0, _LARGEST_LACK)
+        lack = clip_into(-slack, full((1, 1), 0.0, slack), full((1, 1), _LARGEST_LACK, slack))
         total = xp.sum(lack, axis=1)[:, None] + 1 / _LARGEST_LACK
         # An atom that holds now keeps a little weight: it may be violated after the step.
-        return xp.where(self.weighted, lack * (slack.shape[1] / total) + 0.01, self._one)
+        return xp.where(self._weighted, lack * (slack.shape[1] / total) + 0.01, full((1, 1), 1.0, slack))
 
 
 def _level(run: Run, problem: Problem, target: NDArray[np.int64]) -> Array | None:
@@ -135,11 +155,3 @@ def _level(run: Run, problem: Problem, target: NDArray[np.int64]) -> Array | Non
     if not np.isfinite(refused).any():
         return None
     return as_like(np.where(np.isfinite(refused), 2 * refused, 0.0)[target], problem.like, problem.dtype)
-
-
-def _kept(mask: Array, new: Array, old: Array) -> Array:
-    """Rows of `new` where `mask` `[b]`, of `old` elsewhere; may write into `old`."""
-    if is_numpy(old):
-        np.copyto(old, new, where=mask[:, None])
-        return old
-    return namespace(old).where(mask[:, None], new, old)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arrays import Array, as_like, namespace
+from falsifier.arrays import Array, as_like, clip_into, copy_rows, is_numpy, namespace, row_blocks, signs_into
 from falsifier.search.run import bounds
 
 if TYPE_CHECKING:
@@ -38,7 +38,10 @@ class Schedule:
 
 @dataclass
 class Lanes:
-    """target `[b]` (host); x, best, momentum `[b, f]`; bounds as given by `bounds`; step state `[b, 1]`."""
+    """target `[b]` (host); x, best, momentum `[b, f]`; bounds as given by `bounds`; step state `[b, 1]`.
+
+    x, best and momentum change in place.
+    """
 
     problem: Problem
     target: NDArray[np.int64]
@@ -54,6 +57,9 @@ class Lanes:
     beta: Array
     adaptive: Array
     wins: Array
+    blocks: list[slice]
+    step: Array  # room for a block's steps, and for the longest they may be
+    reach: Array
     span: int = 0
 
     @classmethod
@@ -61,8 +67,7 @@ class Lanes:
         """Lanes at points `[b, f]`; lane i follows `schedules[i % len(schedules)]` over `steps` steps."""
         xp = namespace(x)
         lower, upper = bounds(problem, as_like(target, problem.like))
-        rows = [schedules[i % len(schedules)] for i in range(len(schedules))]
-        index = np.arange(x.shape[0]) % len(rows)
+        index = np.arange(x.shape[0]) % len(schedules)
 
         def column(values: list[float]) -> Array:
             return as_like(np.array(values)[index][:, None], problem.like, problem.dtype)
@@ -71,48 +76,61 @@ class Lanes:
         return cls(
             problem=problem,
             target=target,
-            x=x,
+            x=x + xp.zeros_like(x),
             lower=lower,
             upper=upper,
             width=upper - lower,
             momentum=xp.zeros_like(x),
-            best=x,
+            best=x + xp.zeros_like(x),
             best_margin=xp.full(x.shape[:1], -xp.inf, dtype=x.dtype, device=x.device),
-            alpha=column([s.first for s in rows]),
-            decay=column([(s.last / s.first) ** (1 / count) for s in rows]),
-            beta=column([s.beta for s in rows]),
-            adaptive=as_like(np.array([s.adaptive for s in rows])[index], problem.like),
+            alpha=column([s.first for s in schedules]),
+            decay=column([(s.last / s.first) ** (1 / count) for s in schedules]),
+            beta=column([s.beta for s in schedules]),
+            adaptive=as_like(np.array([s.adaptive for s in schedules])[index], problem.like),
             wins=xp.zeros(x.shape[:1], dtype=x.dtype, device=x.device),
+            blocks=(blocks := row_blocks(x)),
+            step=xp.empty_like(x[blocks[0]]),
+            reach=xp.empty_like(x[blocks[0]]),
         )
 
     def take(self, margin: Array) -> None:
         """Keep the points whose margin `[b]` beats their lane's best."""
-        xp = namespace(self.x)
         better = margin > self.best_margin
-        self.best_margin = xp.where(better, margin, self.best_margin)
-        self.best = xp.where(better[:, None], self.x, self.best)
-        self.wins = self.wins + xp.astype(better, self.wins.dtype)
+        self.best_margin = namespace(margin).maximum(margin, self.best_margin)
+        self.best = copy_rows(better, self.x, self.best)
+        self.wins += better
         self.span += 1
 
     def move(self, gradient: Array) -> None:
         """One step along a gradient `[b, f]`."""
-        xp = namespace(self.x)
-        norm = xp.sum(xp.abs(gradient), axis=1)[:, None]
+        for rows in self.blocks:
+            count = rows.stop - rows.start
+            self._move(gradient[rows], rows, self.step[:count], self.reach[:count])
+        self.alpha *= self.decay
+
+    def _move(self, gradient: Array, rows: slice, step: Array, reach: Array) -> None:
+        xp = namespace(gradient)
+        x, momentum, alpha = self.x[rows], self.momentum[rows], self.alpha[rows]
+        lower, upper, width = (a if a.shape[0] == 1 else a[rows] for a in (self.lower, self.upper, self.width))
+        norm = xp.sum(xp.abs(gradient, out=step), axis=1)[:, None]
         usable = xp.isfinite(norm)
-        momentum = self.momentum * self.beta + xp.where(usable, gradient, 0 * self.x) / xp.where(
-            usable, norm + _TINY, 1.0
-        )
-        self.momentum = momentum
-        step = xp.sign(momentum) * (self.alpha * self.width)
-        self.x = xp.clip(self.x + step, self.lower, self.upper)
-        self.alpha = self.alpha * self.decay
+        if not is_numpy(norm) or not usable.all():  # a device would have to wait for the answer
+            gradient = xp.where(usable, gradient, 0 * x)
+            norm = xp.where(usable, norm, xp.ones_like(norm))
+        xp.divide(gradient, norm + _TINY, out=step)
+        momentum *= self.beta[rows]
+        momentum += step
+        signs_into(momentum, step)
+        step *= xp.multiply(alpha, width, out=reach)
+        x += step
+        clip_into(x, lower, upper)
 
     def checkpoint(self) -> None:
         """Adaptive lanes that improved in under 3/4 of the steps halve their step and return to their best."""
         xp = namespace(self.x)
         slow = self.adaptive & (self.wins < 0.75 * self.span)
         self.alpha = xp.where(slow[:, None], self.alpha / 2, self.alpha)
-        self.x = xp.where(slow[:, None], self.best, self.x)
-        self.momentum = xp.where(slow[:, None], 0 * self.momentum, self.momentum)
-        self.wins = 0 * self.wins
+        self.x = copy_rows(slow, self.best, self.x)
+        self.momentum = copy_rows(slow, 0 * self.momentum, self.momentum)
+        self.wins *= 0
         self.span = 0

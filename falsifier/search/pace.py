@@ -43,9 +43,16 @@ class Pace:
 
     def note(self, work: Work, evaluations: int, seconds: float) -> None:
         """Take in that `evaluations` of a kind took `seconds`."""
-        if evaluations <= 0:
-            return
+        if evaluations > 0:
+            self.count(work, evaluations)
+            self.learn(work, evaluations, seconds)
+
+    def count(self, work: Work, evaluations: int) -> None:
+        """Take in evaluations; how long they took is told to `learn`."""
         self._counted += work.value * evaluations
+
+    def learn(self, work: Work, evaluations: int, seconds: float) -> None:
+        """Take in how long evaluations took that were counted before."""
         each = seconds / evaluations
         old = self._seconds.get(work)
         if old is None or each < old:
@@ -54,6 +61,11 @@ class Pace:
             self._size[work] = evaluations
         elif 2 * evaluations >= self._size[work]:  # a smaller batch than that shows the cost of a call
             self._seconds[work] = old + 0.3 * (each - old)
+
+    def forget(self) -> None:
+        """Speeds are to be measured anew: another engine computes."""
+        self._seconds.clear()
+        self._size.clear()
 
     def seconds(self, work: Work) -> float | None:
         """Seconds of one evaluation, None while unknown."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from falsifier.arrays import Array, Rng, as_like, to_host
 from falsifier.budget import Budget
+from falsifier.records import record
 from falsifier.search.candidates import Candidates
 from falsifier.search.ledger import Ledger
 from falsifier.search.pace import Pace, Work
@@ -25,10 +26,12 @@ _SCREENED = 1 << 23  # margins of points against targets held at once
 _REBASED = 256  # targets whose best points the batched engine judges anew
 
 
+_SLOW = 0.005  # seconds of a sample from which a first gradient round takes longer than bringing up a device
+_BRING_UP = 6.0  # seconds left that an accelerator is brought up for: twice what that takes
 _WHOLE = 2.0**24  # magnitude from which float32 has no fractions
 
 
-@dataclass(frozen=True)
+@record
 class Found:
     """A confirmed point `[n]`, its target, and the stage that found it."""
 
@@ -72,12 +75,27 @@ class Run:
 
         Its margins may differ from those of single samples: in rounding, or wholly where a final softmax was left out.
         """
-        problem = self.problems.batched
         if not self.rebased:
+            single = None if self.pace.nominal else self.pace.seconds(Work.SINGLE)
+            if single is not None and single > _SLOW and self._hurry():
+                self.problems.accelerate()
             self.rebased = True
-            if not problem.serial:
-                self._rebase(problem)
-        return problem
+            if not self.problems.batched.serial:
+                self._rebase(self.problems.batched)
+        return self.problems.batched
+
+    def accelerate(self) -> None:
+        """Go over to an accelerator, if there is one and time enough to bring it up.
+
+        Stages move what they keep with `arrays.beside`.
+        """
+        if not self.over() and self._hurry() and self.problems.accelerate():
+            self.rebased = False
+            self.pace.forget()
+
+    def _hurry(self) -> bool:
+        """Whether the time left is worth what it takes to bring up torch and a device."""
+        return self.budget.remaining() > _BRING_UP
 
     def _rebase(self, problem: Problem) -> None:
         aims = self.ledger.ranked()[:_REBASED]

@@ -46,6 +46,7 @@ def _search(run: Run, portfolio: str | Iterable[Stage]) -> SearchResult:
     if run.problems.single.f == 0:
         return _only_point(run)
     stages = _first_pass(run, stages_of(portfolio) if isinstance(portfolio, str) else portfolio)
+    run.accelerate()
     worked = True
     while worked and not run.over():
         run.passes += 1

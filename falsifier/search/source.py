@@ -21,6 +21,13 @@ class ProblemSource(Protocol):
         """On the first engine that passed the self-check; the single-sample problem itself where none did."""
         ...
 
+    def accelerate(self) -> bool:
+        """Go over to an accelerator, where the choice is free and there is one: whether `batched` is another now.
+
+        May take seconds the first time. Problems handed out before keep working.
+        """
+        ...
+
     @property
     def nearest(self) -> ProblemSource | None:
         """The same targets in boxes rounded to the nearest representable bounds.

@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arrays import Array, Rng, namespace
+from falsifier.arrays import Array, Rng, as_dtype_of, clip_into, copy_where, namespace
 
 
 def place(unit: Array, lower: Array, upper: Array) -> Array:
     """Points of boxes `[b, f]` (or `[1, f]`) from unit coordinates; 0 and 1 give the bounds themselves, bit for bit."""
-    xp = namespace(unit)
-    point = xp.clip(lower * (1 - unit) + upper * unit, lower, upper)  # the width may overflow where the bounds do not
-    return xp.where(unit >= 1, upper, point)
+    point = 1 - unit
+    point *= lower
+    point += upper * unit  # the width may overflow where the bounds do not
+    point = clip_into(point, lower, upper)
+    return copy_where(unit >= 1, upper, point)
 
 
 def uniform(rng: Rng, count: int, free: int, like: Array) -> Array:
@@ -26,8 +28,7 @@ def vertices(rng: Rng, count: int, free: int, like: Array) -> Array:
     """Corners: each row has a share of upper bounds of its own, so that near-constant corners are met as well."""
     draw = rng.uniform((count, free), like)
     share = 0.5 + 0.5 * (2 * rng.uniform((count, 1), like) - 1) ** 3  # mostly about one half
-    xp = namespace(draw)
-    return xp.where(draw < share, xp.ones_like(draw), xp.zeros_like(draw))
+    return as_dtype_of(draw < share, draw)
 
 
 def mixed(rng: Rng, count: int, free: int, like: Array) -> Array:
@@ -35,8 +36,7 @@ def mixed(rng: Rng, count: int, free: int, like: Array) -> Array:
     inner = rng.uniform((count, free), like)
     corner = vertices(rng, count, free, like)
     share = rng.uniform((count, 1), like)
-    xp = namespace(inner)
-    return xp.where(rng.uniform((count, free), like) < share, corner, inner)
+    return copy_where(rng.uniform((count, free), like) < share, corner, inner)
 
 
 def kronecker(first: int, count: int, free: int, shift: NDArray[np.float64], dtype: Any) -> NDArray[Any]:

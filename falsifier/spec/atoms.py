@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.query.tree import RELATIONS, Compare, Constant, Reference, Relation, Table
+from falsifier.records import record
 from falsifier.spec.polynomial import Monomial, Polynomial, canonical, number
 
 _UPPER = (Relation.LE, Relation.LT)
@@ -24,7 +25,7 @@ _IS_STRICT = np.array([relation in _STRICT for relation in RELATIONS])
 _EQ, _NE = Relation.EQ.code, Relation.NE.code
 
 
-@dataclass(frozen=True)
+@record
 class Literals:
     """Columns of equal length: literal i is `sign[i] * form[i] >= bound[i]`, or `>` where `strict[i]`."""
 

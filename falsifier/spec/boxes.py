@@ -7,13 +7,13 @@ Axes: t disjunct, 2 side, n flat input, c input with a bound of its own in some 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.errors import InputError
+from falsifier.records import record
 from falsifier.spec.atoms import Literals
 from falsifier.spec.layout import HALF, INTEGER, Layout
 from falsifier.spec.margin import Rounding, beyond, reach
@@ -27,7 +27,7 @@ class TooManyCellsError(Exception):
     """The boxes of all disjuncts side by side would not fit in memory."""
 
 
-@dataclass(frozen=True)
+@record
 class BoxLiterals:
     """Bounds on single inputs: literal i is sign * x[position] >= bound (or >) in disjunct `clause[i]`, -1 for all."""
 
@@ -36,7 +36,7 @@ class BoxLiterals:
     literals: Literals
 
 
-@dataclass(frozen=True)
+@record
 class Boxes:
     """What is left of the disjuncts after their boxes: `alive` `[t]` bool, and for those that are alive, in order:
 
@@ -50,7 +50,7 @@ class Boxes:
     exact: NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
+@record
 class _Floors:
     """Floors as written (float64), inward and nearest (in dtype): shared `[3][2, n]`, own `[3][t, 2, c]` at columns."""
 

@@ -8,13 +8,13 @@ is recursive.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.query.tree import And, Compare, Formula, Or, Relation, Table
+from falsifier.records import record
 from falsifier.spec.atoms import AtomTable, has_unequal
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ def conjuncts(assertions: Iterable[Formula]) -> list[Formula]:
     return out
 
 
-@dataclass(frozen=True)
+@record
 class Size:
     """What a normal form would take: its clauses, the literals they hold together, and those copied on the way to it.
 
@@ -102,7 +102,7 @@ def _grown(parts: Sequence[Size], clauses: int, literals: int) -> Size:
     return Size(clauses, literals, copied, sum(p.written for p in parts))
 
 
-@dataclass(frozen=True)
+@record
 class Clauses:
     """An `or` of clauses: clause c holds `lengths[c]` literals (by number), one clause after the other."""
 
@@ -173,7 +173,7 @@ def segments(starts: Ints, lengths: Ints) -> Ints:
     return index
 
 
-@dataclass(frozen=True)
+@record
 class NormalForm:
     """Literals that every disjunct has, and what each of the disjuncts has of its own."""
 

@@ -11,13 +11,13 @@ Constants are their nearest float64; two that round to the same float64 count as
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from falsifier.query.tree import Formula, Query
+from falsifier.records import record
 from falsifier.spec.atoms import AtomTable, Literals, joined
 from falsifier.spec.boxes import Boxes, BoxLiterals, TooManyCellsError, boxes
 from falsifier.spec.clauses import FALSE, TRUE, NormalForm, Size, conjuncts, expand, normal_form, product_size, size
@@ -39,7 +39,7 @@ NESTING = 8  # how often literals of the text may be copied on the way up to the
 GROWTH = 4_000_000  # literals that may be copied beyond that: about 200 MB and a second
 
 
-@dataclass(frozen=True)
+@record
 class Spec:
     """A compiled query. The query holds at a point iff some target's margin is >= 0 there.
 
@@ -95,7 +95,7 @@ def compile_query(
     return _compile(context, atoms, _tree_form(parts, sizes, builder), builder)
 
 
-@dataclass(frozen=True)
+@record
 class _Context:
     """What does not change on the way."""
 

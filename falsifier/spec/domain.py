@@ -9,16 +9,16 @@ Axes: b lane, n flat input of the networks, f free input, e tied input.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.arrays import Array, is_numpy, namespace
+from falsifier.records import record, replaced, values
 
 
-@dataclass(frozen=True)
+@record
 class Tie:
     """x[tied] = scale * point[source] + shift, all `[e]`; no source occurs twice: gradients add without collisions."""
 
@@ -28,7 +28,7 @@ class Tie:
     shift: Array
 
 
-@dataclass(frozen=True)
+@record
 class Combination:
     """x[tied] = point @ rows.T + shift: tied `[e]`, rows `[e, f]`, shift `[e]`."""
 
@@ -37,7 +37,7 @@ class Combination:
     shift: Array
 
 
-@dataclass(frozen=True)
+@record
 class Domain:
     """n flat inputs of which f are free.
 
@@ -109,9 +109,9 @@ class Domain:
         """The same domain with every array passed through `convert` (to a device)."""
 
         def parts(tie: Any) -> Any:
-            return replace(tie, **{field.name: convert(getattr(tie, field.name)) for field in fields(tie)})
+            return type(tie)(*map(convert, values(tie)))
 
-        return replace(
+        return replaced(
             self,
             free=convert(self.free),
             base=convert(self.base),

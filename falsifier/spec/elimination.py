@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier.records import record
 from falsifier.spec.atoms import AtomTable, Literals
 from falsifier.spec.boxes import BoxLiterals
 from falsifier.spec.domain import Combination, Domain, Tie, layered
@@ -20,7 +20,7 @@ _SLOP = 1e-9  # a bound carried through inexact arithmetic is widened by this mu
 _ROUNDING = Fraction(1, 2**50)  # what float64 arithmetic on decimals may be off, relatively
 
 
-@dataclass(frozen=True)
+@record
 class Elimination:
     """Equalities used up: `spent` `[literals]` marks the literals that no longer count.
 

@@ -7,19 +7,19 @@ concatenated.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.query.tree import Kind, Query
+from falsifier.records import record
 from falsifier.spec.atoms import AtomTable
 
 INTEGER, HALF = 2, 1  # codes of `Layout.coarse`; 0 is everything else
 
 
-@dataclass(frozen=True)
+@record
 class Layout:
     """n flat inputs and m flat outputs of a query.
 

@@ -24,6 +24,8 @@ from falsifier.arrays import Array, add_columns, arange, full, is_numpy, namespa
 from falsifier.objective import Reduction
 from falsifier.spec.targets import Forms
 
+_FEW = 4096  # weights that a lane's outputs are multiplied by one by one
+
 
 class Rounding(Enum):
     """How a bound as written becomes a value of the network's type."""
@@ -73,12 +75,14 @@ def weighted(rows: Array, y: Array) -> Array:
     An output that is infinite or NaN decides only the rows that mention it: 0 * infinity would spoil all.
     """
     xp = namespace(y)
+    if not is_numpy(y) and math.prod(rows.shape[-2:]) <= _FEW:  # or a device would have to wait for an answer
+        return xp.sum(xp.where(rows == 0, full((1, 1, 1), 0.0, y), rows * y[:, None, :]), axis=2)
 
     def product(weights: Array, values: Array) -> Array:
         return values @ weights.T if weights.ndim == 2 else (weights @ values[:, :, None])[:, :, 0]
 
     finite = xp.isfinite(y)
-    if bool(xp.all(finite)):
+    if bool(finite.all()):
         return product(rows, y)
     zero = full((1,) * y.ndim, 0.0, y)
     out = product(rows, xp.where(finite, y, zero))
@@ -181,7 +185,9 @@ def slack(values: Array, sign: Array, bound: Array, present: Array | None = None
 
 def margin(slacks: Array) -> Array:
     """The least slack of every lane: `[b, k]` to `[b]`."""
-    return namespace(slacks).min(slacks, axis=1)
+    if slacks.shape[1] == 1:
+        return slacks[:, 0]
+    return np.minimum.reduce(slacks, axis=1) if is_numpy(slacks) else namespace(slacks).min(slacks, axis=1)
 
 
 def score(slacks: Array, scale: Array, reduction: Reduction) -> tuple[Array, Array]:

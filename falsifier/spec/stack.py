@@ -5,13 +5,13 @@ Axes: t target, k atom, i literal of some target.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.arrays import distinct
+from falsifier.records import record
 from falsifier.spec.atoms import Literals
 from falsifier.spec.boxes import MAX_CELLS, TooManyCellsError
 from falsifier.spec.margin import Rounding, beyond, reach
@@ -19,7 +19,7 @@ from falsifier.spec.margin import Rounding, beyond, reach
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@record
 class Rows:
     """Literals of t targets: literal i belongs to target `target[i]`."""
 
@@ -27,7 +27,7 @@ class Rows:
     literals: Literals
 
 
-@dataclass(frozen=True)
+@record
 class Stacked:
     """Columns `[t, k]` as `Targets` has them; `forms` `[r]` are the numbers of the forms that `form` points into."""
 

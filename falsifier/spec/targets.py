@@ -10,12 +10,11 @@ Axes: t target, k atom, f free input, m flat output, r distinct form, c input th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from falsifier.arrays import Array
+from falsifier.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Forms:
     """r distinct forms: value = outputs @ y + inputs @ x[columns] + coefficients @ monomials(x[columns], y).
 
@@ -43,7 +42,7 @@ class Forms:
         return self.monomials is None
 
 
-@dataclass(frozen=True)
+@record
 class Targets:
     """t targets. Boxes `lower`, `upper` are `[t, f]`, or `[1, f]` where all targets share one.
 

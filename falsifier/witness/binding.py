@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from falsifier.errors import InputError, UnsupportedError
 from falsifier.query.tree import Kind, Variable
+from falsifier.records import record, replaced
 
 if TYPE_CHECKING:
     from falsifier.network.reference import Reference
@@ -25,7 +25,7 @@ class CastError(ValueError):
     """A value is not one that the element type of its input can hold."""
 
 
-@dataclass(frozen=True)
+@record
 class Binding:
     """The declarations of a query and the reference of each of its networks, in the query's order."""
 
@@ -128,7 +128,7 @@ def cast(values: NDArray[Any], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
 def _with_outputs(query: Query, m: int) -> Query:
     """A 1.0 query about inputs alone need not declare the outputs: the same query with them."""
     outputs = (Variable("Y", Kind.OUTPUT, _REAL, (m,)),)
-    return replace(query, networks=(replace(query.networks[0], outputs=outputs),))
+    return replaced(query, networks=(replaced(query.networks[0], outputs=outputs),))
 
 
 def _match_v1(query: Query, network: NetworkDeclaration, reference: Reference) -> None:

@@ -7,7 +7,6 @@ and the rule that the competition publishes (VNN-COMP 2026: float32 inputs again
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from falsifier.errors import EngineError, InputError
 from falsifier.query.evaluate import Arithmetic, failing
 from falsifier.query.tree import Kind
+from falsifier.records import replaced
 from falsifier.witness.binding import CastError, bind
 from falsifier.witness.outcome import Rejection, Values, Witness, WitnessClass
 from falsifier.witness.polish import Bounds, input_bounds, polish
@@ -79,7 +79,7 @@ class Door:
             return Rejection("the network's outputs are random: they differ from run to run")
         if failing(self.query, values, Arithmetic.EXACT):
             doubt = self._rejection(values, Arithmetic.EXACT)
-            doubt = replace(
+            doubt = replaced(
                 doubt, reason=f"holds only under the published rule; as written {doubt.reason}", published=True
             )
         elif all(bool(np.isfinite(output).all()) for output in outputs):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from falsifier.records import record
 
 Values = list[NDArray[Any]]
 
@@ -19,7 +20,7 @@ class WitnessClass(Enum):
     CORRECT = "correct"  # every assertion holds under the published rule alone
 
 
-@dataclass(frozen=True)
+@record
 class Witness:
     """A confirmed counterexample: flat values per declared input and output, in the networks' element types."""
 
@@ -29,7 +30,7 @@ class Witness:
     reason: str
 
 
-@dataclass(frozen=True)
+@record
 class Rejection:
     """Why a candidate is no witness: which of the query's assertions fail, and the most by which one does.
 

@@ -7,20 +7,20 @@ an `or` is left to the search, which aims at one disjunct and knows its box.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.query.tree import RELATIONS, And, Compare, Constant, Formula, Or, Query, Reference, Relation, Table
+from falsifier.records import record
 
 _UPPER = np.array([r in (Relation.LE, Relation.LT, Relation.EQ) for r in RELATIONS])
 _LOWER = np.array([r in (Relation.GE, Relation.GT, Relation.EQ) for r in RELATIONS])
 _STRICT = np.array([r in (Relation.LT, Relation.GT) for r in RELATIONS])
 
 
-@dataclass(frozen=True)
+@record
 class Bounds:
     """Per element the tightest bounds, the nearest float64 of what the text says, and whether they are strict."""
 

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from falsifier.errors import InputError
 from falsifier.query.tree import Kind
+from falsifier.records import record
 
 if TYPE_CHECKING:
     from falsifier.query.tree import Query, Variable
@@ -26,7 +26,7 @@ _HEADER = r"(\S+)\s+(\S+)\s+\[([\d,\s]*)\]"
 _WHOLE = r"[-+]?\d+"
 
 
-@dataclass(frozen=True)
+@record
 class Assignment:
     """The values that a text gives, flat per declared input and output: float64, or 64-bit integers where whole."""
 

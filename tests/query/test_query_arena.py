@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +18,7 @@ from falsifier.query import parse, read
 from falsifier.query.evaluate import Arithmetic, failing, mentions_output
 from falsifier.query.tree import Query, Table
 from falsifier.query.write import write
+from falsifier.records import replaced
 
 ARENA = Path(__file__).resolve().parents[2].parent / "shared" / "arena"
 QUERIES = sorted(ARENA.glob("data/**/*.vnnlib.gz"))
@@ -102,7 +102,7 @@ def test_the_judge_agrees(family: str, judge: ModuleType) -> None:
         query = read(path)
         asserts = _asserts(judge, text)
         chosen = asserts[:4] + asserts[-4:]
-        header = write(replace(query, assertions=()))
+        header = write(replaced(query, assertions=()))
         alone = [(parse(header + spelled), form) for spelled, form in chosen]
         for point in _points(query, rng):
             if len(asserts) <= WHOLE:

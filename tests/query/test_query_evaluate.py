@@ -18,6 +18,7 @@ from falsifier.query.evaluate import Arithmetic, failing, holds, mentions_output
 from falsifier.query.explain import explain
 from falsifier.query.tree import And, Formula, Or, Query, Table
 from falsifier.query.write import write
+from falsifier.records import replaced
 
 EXACT, PUBLISHED = Arithmetic.EXACT, Arithmetic.PUBLISHED
 ONE = "(declare-const X_0 Real)(declare-const X_1 Real)(declare-const Y_0 Real)"
@@ -192,7 +193,7 @@ def _points(draw: st.DrawFn, query: Query) -> list[NDArray[Any]]:
 @given(st.data(), st.sampled_from([(1, 0), (2, 0)]), st.sampled_from(Arithmetic))
 def test_columns_and_nodes_agree(data: st.DataObject, version: tuple[int, int], arithmetic: Arithmetic) -> None:
     query = parse(write(data.draw(queries(version))))
-    nodes = replace(query, assertions=tuple(_expanded(assertion) for assertion in query.assertions))
+    nodes = replaced(query, assertions=tuple(_expanded(assertion) for assertion in query.assertions))
     for _ in range(3):
         point = data.draw(_points(query))
         assert failing(query, point, arithmetic) == failing(nodes, point, arithmetic)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +11,7 @@ from query_text import TREES, disjuncts, queries
 from falsifier.query import parse
 from falsifier.query.tree import Query
 from falsifier.query.write import write
+from falsifier.records import replaced
 
 BLANKS = st.sampled_from([" ", "\n", "\t", "\r\n", " ; a (comment\n", "  ", "\f", "\v "])
 
@@ -41,7 +41,7 @@ def test_both_versions_say_the_same(query: Query, data: st.DataObject) -> None:
     text = write(query)
     if "!=" in text:
         query = parse(text.replace("!=", "<"))
-    as_1 = replace(query, version=(1, 0))
+    as_1 = replaced(query, version=(1, 0))
     assert disjuncts(parse(write(as_1))) == disjuncts(query)
 
 

@@ -49,6 +49,20 @@ def test_fixed_inputs_take_one_evaluation(value: float, found: bool) -> None:
     assert result.reason is (StopReason.CONFIRMED if found else StopReason.SINGLE_POINT)
 
 
+def test_the_search_goes_on_on_an_accelerator() -> None:
+    """All stages take what they keep along; margins stay what they are."""
+    high = "".join(f"(assert (>= Y_{i} 9))" for i in range(3))
+    problems = toy(relu_network(0, (6, 20, 20, 3)), high, [-1] * 6, [1] * 6, 60_000)
+    problems.accelerator = True
+    before = problems.many
+    result = run(problems, 0)
+    assert problems.many is not before
+    passes = [record.calls for name, record in result.stages.items() if name in ("gradient", "hopping", "flips")]
+    assert len(passes) == 3
+    assert min(passes) >= 2
+    np.testing.assert_allclose(problems.margin(result.points[0]), result.margin[0], rtol=1e-5)
+
+
 @pytest.mark.parametrize("torch", [False, True])
 def test_same_seed_same_result(torch: bool) -> None:
     def once(cap: int, seed: int) -> tuple[int, Floats, Floats]:

@@ -103,6 +103,7 @@ class Toy:
     differentiable: bool = True
     rounding: Rounding = Rounding.INWARD
     nearest: Toy | None = None
+    accelerator: bool = False  # whether torch can be gone over to
 
     def __post_init__(self) -> None:
         self.spec: Spec = compile_query(parse(self.text), np.float32, self.rounding)
@@ -111,6 +112,18 @@ class Toy:
         self.single = Problem(self.spec, self.one, self.budget)
         self.batched = Problem(self.spec, self.many, self.budget)
         self._judge = Problem(self.spec, FormulaEngine(self.formula, differentiable=False))
+
+    def accelerate(self) -> bool:
+        if self.torch or not self.accelerator:
+            return False
+        self.torch = True
+        self.many = FormulaEngine(self.formula, torch=True, differentiable=self.differentiable)
+        self.batched = Problem(self.spec, self.many, self.budget)
+        return True
+
+    def margin(self, point: Floats) -> float:
+        """The margin of a free point `[f]` for the first target."""
+        return float(to_host(self._judge.evaluate(point[None], np.zeros(1, np.int64)).margin)[0])
 
     def holds(self, x: Floats) -> bool:
         """Whether full inputs `[n]` satisfy the query."""

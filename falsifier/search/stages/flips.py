@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from falsifier.arrays import Array, arange, as_like, full, namespace
+from falsifier.arrays import Array, arange, as_like, beside, full, namespace
 from falsifier.objective import Reduction
 from falsifier.search.allocation import spread
 from falsifier.search.pace import Work
@@ -53,7 +53,7 @@ class Flips:
         fits = run.pace.fits(work_of(run, problem), max(run.left(), 0.0) / _GENERATIONS, _PARENTS * _FEWEST)
         count = int(np.clip(fits // _FEWEST, 1, _PARENTS))
         each = int(np.clip(fits // count, 2, _CHILDREN))
-        parents = self._parents
+        parents = None if self._parents is None else beside(self._parents, problem.like)
         if parents is None or len(self._target) != count or not run.ledger.open[self._target].all():
             self._target = np.zeros(count, dtype=np.int64)
             self._age = np.full(count, _PATIENCE)

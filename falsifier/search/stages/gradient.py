@@ -14,6 +14,7 @@ from falsifier.arrays import Array, as_like, namespace
 from falsifier.objective import Reduction
 from falsifier.search.allocation import spread
 from falsifier.search.lanes import Lanes, Schedule
+from falsifier.search.looks import Looks
 from falsifier.search.pace import Work
 from falsifier.search.run import Run, host_margin
 from falsifier.search.starts import mixed, place, uniform, vertices
@@ -52,6 +53,8 @@ class Gradient:
     def turn(self, run: Run) -> None:
         """Go on with the round at work, then plan the next, until the time is up."""
         problem = run.batched
+        if self._round is not None and self._round.problem is not problem:  # planned for another engine
+            self._round = None
         while run.going():
             if self._round is None:
                 self._round = self._plan(run, problem)
@@ -95,9 +98,6 @@ class _Round:
         self.reduction = Reduction.HARD if number % 2 else Reduction.HINGE
         self.next_check = max(2, round(0.22 * steps))
         self.interval = self.next_check
-        self.look = (
-            1 if isinstance(x, np.ndarray) else 8
-        )  # steps between looks at margins: each is a host synchronisation
 
     def _starts(self, run: Run, target: np.ndarray, number: int) -> Array:
         """Start kinds in turn: centre, uniform, corner, mixture, and the target's best point in later rounds."""
@@ -122,15 +122,16 @@ class _Round:
         """Steps until the round is done (True) or the turn is over (False)."""
         lanes, problem = self.lanes, self.problem
         count = lanes.target.size
+        looks = Looks(run, problem, Work.GRADIENT, count)
         while self.done < self.steps:
             if not run.going(count, Work.GRADIENT):
                 self._report(run)
                 return False
-            with run.timed(Work.GRADIENT, count):
+            with looks:
                 evaluation, _, gradient = problem.ascend(lanes.x, self.index, self.reduction, window=self.window)
             lanes.take(evaluation.margin)
             self.done += 1
-            if self.done % self.look == 0 and float(evaluation.margin.max()) >= 0:
+            if looks.satisfied(evaluation.margin):
                 run.offer(problem, lanes.x, lanes.target, host_margin(evaluation.margin))
             if self.done == self.next_check:
                 self.interval = max(2, self.interval - max(1, round(0.03 * self.steps)))

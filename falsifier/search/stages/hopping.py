@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from falsifier.arrays import Array, Rng, as_like, is_numpy, namespace
+from falsifier.arrays import Array, Rng, as_like, beside, is_numpy, namespace
 from falsifier.objective import Reduction
 from falsifier.search.allocation import spread
 from falsifier.search.ascent import climb
@@ -88,7 +88,7 @@ class Hopping:
             return start, Population(target, np.full(lanes, -np.inf), start)
         source, has = self._population.dealt(target)
         old = as_like(has, problem.like)[:, None]
-        x = xp.where(old, self._population.x[as_like(source, problem.like)], fresh)
+        x = xp.where(old, beside(self._population.x, problem.like)[as_like(source, problem.like)], fresh)
         margin = np.where(has, self._population.margin[source], -np.inf)
         population = Population(target, margin, x, self._population.islands)
         width = upper - lower
