@@ -43,9 +43,10 @@ GROWTH = 4_000_000  # literals that may be copied beyond that: about 200 MB and 
 class Spec:
     """A compiled query. The query holds at a point iff some target's margin is >= 0 there.
 
-    n, m: flat inputs and outputs over all networks; disjuncts: how many the normal form has (targets are those that
-    are not empty). `tree` is set where the normal form would explode: then there is one target, whose slacks are the
-    tree's roots. `empty`: no input can satisfy the query, for the `reason` given; targets and domain are None then.
+    n, m: flat inputs and outputs (hidden elements too) over all networks; disjuncts: how many the normal form has
+    (targets are those that are not empty). `tree` is set where the normal form would explode: then there is one target,
+    whose slacks are the tree's roots. `empty`: no input can satisfy the query, for the `reason` given; targets and
+    domain are None then.
     """
 
     n: int
@@ -76,9 +77,9 @@ def compile_query(
     `types`: element types of the networks' inputs in order, where they are known better than the query declares them;
     `growth`: how many literals the normal form may copy before the min/max tree takes its place.
 
-    Raises InputError for an input without bounds, UnsupportedError for constraints on hidden nodes.
+    Raises UnboundedError (an InputError) for an input without bounds.
     """
-    context = _Context(layout(query, types), np.dtype(dtype), rounding)
+    context = _Context(layout(query, np.dtype(dtype), types), np.dtype(dtype), rounding)
     parts = conjuncts(query.assertions)
     sizes = [size(part) for part in parts]
     product = product_size([s for s in sizes if s.clauses != 1])  # what all disjuncts share is not multiplied

@@ -38,12 +38,25 @@ class Combination:
 
 
 @dataclass(frozen=True)
+class Rounds:
+    """Which types among the free inputs hold fewer values than the search's."""
+
+    integer: bool = False
+    half: bool = False
+    single: bool = False
+
+    def __bool__(self) -> bool:
+        return self.integer or self.half or self.single
+
+
+@dataclass(frozen=True)
 class Domain:
     """n flat inputs of which f are free.
 
-    free `[f]` int, ascending: the flat input of each free one; base `[n]`: the pinned values, 0 elsewhere; integer
-    `[f]` bool: inputs of an integer element type, half `[f]` bool: of float16 (points are rounded to what such a type
-    can hold); exact: False where an equality fixes an input at a value that its type cannot hold.
+    free `[f]` int, ascending: the flat input of each free one; base `[n]`: the pinned values, 0 elsewhere; integer,
+    half, single `[f]` bool: inputs of an integer element type, of float16, of float32 beside float64 (points are
+    rounded to what such a type can hold), rounds: which of these there are; exact: False where an equality fixes an
+    input at a value that its type cannot hold.
     """
 
     n: int
@@ -51,10 +64,10 @@ class Domain:
     base: Array
     integer: Array
     half: Array
+    single: Array
     ties: tuple[Tie, ...] = ()
     combination: Combination | None = None
-    any_integer: bool = False
-    any_half: bool = False
+    rounds: Rounds = Rounds()
     exact: bool = True
 
     @property
@@ -62,17 +75,16 @@ class Domain:
         return int(self.free.shape[0])
 
     def quantise(self, points: Array) -> Array:
-        """Points with integer and float16 inputs rounded to the nearest value of their type: `[b, f]` to `[b, f]`."""
-        if not (self.any_integer or self.any_half):
+        """Points with inputs of narrower types rounded to the nearest value of their type: `[b, f]` to `[b, f]`."""
+        if not self.rounds:
             return points
         xp = namespace(points)
-        if self.any_integer:
+        if self.rounds.integer:
             points = xp.where(self.integer, xp.round(points), points)
-        if self.any_half:
-            narrow = (
-                points.astype(np.float16).astype(points.dtype) if is_numpy(points) else points.half().to(points.dtype)
-            )
-            points = xp.where(self.half, narrow, points)
+        if self.rounds.half:
+            points = xp.where(self.half, _through(points, "float16"), points)
+        if self.rounds.single:
+            points = xp.where(self.single, _through(points, "float32"), points)
         return points
 
     def embed(self, points: Array) -> Array:
@@ -117,9 +129,20 @@ class Domain:
             base=convert(self.base),
             integer=convert(self.integer),
             half=convert(self.half),
+            single=convert(self.single),
             ties=tuple(parts(tie) for tie in self.ties),
             combination=None if self.combination is None else parts(self.combination),
         )
+
+
+def _through(points: Array, name: str) -> Array:
+    """Points rounded to what a float type can hold, in their own type again."""
+    if is_numpy(points):
+        with np.errstate(over="ignore"):
+            return points.astype(name).astype(points.dtype)
+    import torch
+
+    return points.to(getattr(torch, name)).to(points.dtype)
 
 
 def layered(

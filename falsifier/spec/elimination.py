@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from falsifier.spec.atoms import AtomTable, Literals
 from falsifier.spec.boxes import BoxLiterals
-from falsifier.spec.domain import Combination, Domain, Tie, layered
-from falsifier.spec.layout import HALF, INTEGER, Layout
+from falsifier.spec.domain import Combination, Domain, Rounds, Tie, layered
+from falsifier.spec.layout import HALF, INTEGER, SINGLE, Layout
 from falsifier.spec.ties import Affine, Ties
 
 Ints = NDArray[np.int64]
@@ -173,10 +173,10 @@ def build_domain(lower: NDArray[Any], upper: NDArray[Any], elimination: Eliminat
         combination = Combination(
             np.array([e[0] for e in several]), rows, np.array([float(e[2]) for e in several], dtype)
         )
-    integer, half = where.coarse[free] == INTEGER, where.coarse[free] == HALF
+    integer, half, single = (where.coarse[free] == code for code in (INTEGER, HALF, SINGLE))
+    rounds = Rounds(bool(integer.any()), bool(half.any()), bool(single.any()))
     ties: tuple[Tie, ...] = layered(tied, source, scale, shift)
-    any_integer, any_half = bool(integer.any()), bool(half.any())
-    return Domain(where.n, free, base, integer, half, ties, combination, any_integer, any_half, exact)
+    return Domain(where.n, free, base, integer, half, single, ties, combination, rounds, exact)
 
 
 def _all_expressed(elimination: Elimination, behind: dict[int, int]) -> dict[int, Affine]:

@@ -10,7 +10,7 @@ from analytic_engine import AnalyticEngine
 from compiled_margins import SUMS, UNIT, X, Y, margins
 from query_trees import bounds, compare, query, slots, table
 
-from falsifier.errors import InputError, UnsupportedError
+from falsifier.errors import InputError
 from falsifier.problem import Problem
 from falsifier.query.tree import (
     And,
@@ -58,17 +58,17 @@ class TestTypes:
         point = spec.domain.embed(np.array([[0.2]], np.float32)).item()
         assert point == np.float16(0.2)
 
-    def test_hidden_nodes_are_refused(self) -> None:
+    def test_hidden_elements_are_flat_outputs(self) -> None:
         network = NetworkDeclaration(
             "N",
             (Variable("X", Kind.INPUT, "real", (1,)),),
             (Variable("Y", Kind.OUTPUT, "real", (1,)),),
             (Variable("H", Kind.HIDDEN, "real", (2,), "relu"),),
         )
-        what = Query((2, 0), (network,), (*bounds([0], [1]), compare(Reference(2), ">=", 0)))
-        with pytest.raises(UnsupportedError, match=r"H\[1\]"):
-            compile_query(what)
-        assert not compile_query(Query((2, 0), (network,), (*bounds([0], [1]), compare(Reference(3), ">=", 0)))).empty
+        spec = compile_query(Query((2, 0), (network,), (*bounds([0], [1]), compare(Reference(2), ">=", 0))))
+        assert (spec.n, spec.m) == (1, 3)
+        assert spec.targets is not None
+        assert spec.targets.forms.outputs.tolist() == [[0, 1, 0]]
 
 
 class TestTies:
