@@ -11,7 +11,7 @@ Constants are their nearest float64; two that round to the same float64 count as
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,10 +19,11 @@ from numpy.typing import DTypeLike, NDArray
 
 from falsifier.query.tree import Formula, Query
 from falsifier.spec.atoms import AtomTable, Literals, joined
+from falsifier.spec.bands import find_bands
 from falsifier.spec.boxes import Boxes, BoxLiterals, TooManyCellsError, boxes
 from falsifier.spec.clauses import FALSE, TRUE, NormalForm, Size, conjuncts, expand, normal_form, product_size, size
 from falsifier.spec.domain import Domain
-from falsifier.spec.elimination import Elimination, build_domain, carried, eliminate
+from falsifier.spec.elimination import Elimination, build_domain, carried, eliminate, with_ranges
 from falsifier.spec.forms import build_forms
 from falsifier.spec.implied import with_implied
 from falsifier.spec.layout import Layout, layout
@@ -142,6 +143,7 @@ def _compile(context: _Context, atoms: AtomTable, normal: NormalForm, builder: T
     on_input[on_input] = where.kinds[every.form[on_input]] == 0
     at = np.flatnonzero(on_input)
     bounds, stays = carried(BoxLiterals(where.x_of[every.form[at]], clause[at], every.take(at)), elimination)
+    bounds = with_ranges(bounds, elimination, where)
     bounds = with_implied(bounds, every.take(np.flatnonzero(clause < 0)), where, atoms, elimination)
     if builder is not None:
         bounds = _with_hull(bounds, builder, literals, elimination, context)
@@ -164,6 +166,13 @@ def _compile(context: _Context, atoms: AtomTable, normal: NormalForm, builder: T
         tree = builder.build(numbers, number[rest])
         rows = Rows(np.zeros(len(numbers), np.int64), literals.take(numbers))
     domain = build_domain(box.lower, box.upper, elimination, where)
+    close = every.take(np.flatnonzero(clause < 0))
+    banded = find_bands(close, box.lower, box.upper, elimination, domain, where, atoms)
+    if banded is not None:
+        band, low, high = banded
+        domain = replace(domain, band=band)
+        box = replace(box, lower=box.lower.copy(), upper=box.upper.copy())
+        box.lower[:, band.tied], box.upper[:, band.tied] = low, high
     return spec(domain=domain, targets=_targets(rows, box, domain, atoms, context), tree=tree)
 
 

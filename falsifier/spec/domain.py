@@ -1,7 +1,8 @@
 """The domain: which inputs search moves, and how a point over those becomes an input of the networks.
 
 Pinned inputs are constants. Tied inputs follow others: x_j = scale * x_i + shift (one source), or a row of a matrix
-(several). What is left are the free inputs, the axes of every point that search handles.
+(several). What is left are the free inputs, the axes of every point that search handles; some of them are searched as
+the difference from another.
 
 Axes: b lane, n flat input of the networks, f free input, e tied input.
 """
@@ -38,6 +39,20 @@ class Combination:
 
 
 @dataclass(frozen=True)
+class Band:
+    """x[tied] = clip(point[source] + point[own], lower, upper), all `[e]`: inputs searched as differences (`bands`).
+
+    No source occurs twice.
+    """
+
+    tied: Array
+    own: Array
+    source: Array
+    lower: Array
+    upper: Array
+
+
+@dataclass(frozen=True)
 class Rounds:
     """Which types among the free inputs hold fewer values than the search's."""
 
@@ -67,6 +82,7 @@ class Domain:
     single: Array
     ties: tuple[Tie, ...] = ()
     combination: Combination | None = None
+    band: Band | None = None
     rounds: Rounds = Rounds()
     exact: bool = True
 
@@ -90,7 +106,7 @@ class Domain:
     def embed(self, points: Array) -> Array:
         """Points over the free inputs as full inputs: `[b, f]` to `[b, n]`, pinned and tied inputs filled in."""
         points = self.quantise(points)
-        if self.f == self.n:
+        if self._plain:
             return points
         xp = namespace(points)
         out = xp.broadcast_to(self.base[None, :], (points.shape[0], self.n))
@@ -100,21 +116,39 @@ class Domain:
             out[:, tie.tied] = points[:, tie.source] * tie.scale + tie.shift
         if self.combination is not None:
             out[:, self.combination.tied] = points @ self.combination.rows.T + self.combination.shift
+        if self.band is not None:
+            moved = points[:, self.band.source] + points[:, self.band.own]
+            out[:, self.band.tied] = xp.minimum(xp.maximum(moved, self.band.lower), self.band.upper)
         return out
+
+    @property
+    def _plain(self) -> bool:
+        """Whether the points are the inputs."""
+        return self.f == self.n and self.band is None
 
     def restrict(self, inputs: Array) -> Array:
         """The free part of full inputs: `[b, n]` to `[b, f]`."""
-        return inputs if self.f == self.n else inputs[:, self.free]
+        if self._plain:
+            return inputs
+        out = inputs[:, self.free]
+        if self.band is not None:
+            out[:, self.band.own] -= out[:, self.band.source]
+        return out
 
     def pull(self, gradient: Array) -> Array:
-        """A gradient by the full inputs as one by the free inputs (the transpose of `embed`): `[b, n]` to `[b, f]`."""
-        if self.f == self.n:
+        """A gradient by the full inputs as one by the free inputs (the transpose of `embed`): `[b, n]` to `[b, f]`.
+
+        Inputs in a band are taken as inside of their bounds.
+        """
+        if self._plain:
             return gradient
         out = gradient[:, self.free]
         for tie in self.ties:
             out[:, tie.source] += gradient[:, tie.tied] * tie.scale
         if self.combination is not None:
             out = out + gradient[:, self.combination.tied] @ self.combination.rows
+        if self.band is not None:
+            out[:, self.band.source] += out[:, self.band.own]
         return out
 
     def moved(self, convert: Callable[[NDArray[Any]], Array]) -> Domain:
@@ -132,6 +166,7 @@ class Domain:
             single=convert(self.single),
             ties=tuple(parts(tie) for tie in self.ties),
             combination=None if self.combination is None else parts(self.combination),
+            band=None if self.band is None else parts(self.band),
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.spec.atoms import AtomTable, Literals
+from falsifier.spec.atoms import AtomTable, Literals, joined
 from falsifier.spec.boxes import BoxLiterals
 from falsifier.spec.domain import Combination, Domain, Rounds, Tie, layered
 from falsifier.spec.layout import HALF, INTEGER, SINGLE, Layout
@@ -123,6 +123,25 @@ def carried(bounds: BoxLiterals, elimination: Elimination) -> tuple[BoxLiterals,
     return BoxLiterals(position[index], bounds.clause[index], moved.take(index)), stays
 
 
+def with_ranges(bounds: BoxLiterals, elimination: Elimination, where: Layout) -> BoxLiterals:
+    """Bounds with those added that the types of inputs have which equal another one: an int8 bounds an int64."""
+    follows = elimination.root != np.arange(where.n)
+    follows[follows] = ~np.isin(elimination.root[follows], np.fromiter(elimination.eliminated, np.int64))
+    below = np.flatnonzero(follows & np.isfinite(where.least))
+    above = np.flatnonzero(follows & np.isfinite(where.greatest))
+    if not len(below) + len(above):
+        return bounds
+    added = Literals(
+        np.r_[where.slot_of_x[below], where.slot_of_x[above]],
+        np.r_[np.ones(len(below), np.int8), -np.ones(len(above), np.int8)],
+        np.r_[where.least[below], -where.greatest[above]],
+        np.zeros(len(below) + len(above), np.bool_),
+    )
+    position = elimination.root[np.r_[below, above]]
+    clause = np.full(len(position), -1)
+    return BoxLiterals(np.r_[bounds.position, position], np.r_[bounds.clause, clause], joined([bounds.literals, added]))
+
+
 def widened(floor: float) -> float:
     """A floor lowered by what inexact arithmetic may have put it too high."""
     return floor - _SLOP * abs(floor)
@@ -176,7 +195,7 @@ def build_domain(lower: NDArray[Any], upper: NDArray[Any], elimination: Eliminat
     integer, half, single = (where.coarse[free] == code for code in (INTEGER, HALF, SINGLE))
     rounds = Rounds(bool(integer.any()), bool(half.any()), bool(single.any()))
     ties: tuple[Tie, ...] = layered(tied, source, scale, shift)
-    return Domain(where.n, free, base, integer, half, single, ties, combination, rounds, exact)
+    return Domain(where.n, free, base, integer, half, single, ties, combination, rounds=rounds, exact=exact)
 
 
 def _all_expressed(elimination: Elimination, behind: dict[int, int]) -> dict[int, Affine]:
