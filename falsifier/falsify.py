@@ -215,12 +215,15 @@ class Problems:
 
     @cached_property
     def nearest(self) -> Problems | None:
-        """The boxes rounded to the nearest values of the network's type; None where those are the boxes already."""
+        """The boxes rounded to the nearest values of the network's type, and points that may follow others inexactly;
+        None where neither makes a difference.
+        """
         if self._inner:
             return None
         other = Problems(self._query, self._network, self._budget, self._device, self)
         mine, its = self.targets, other.targets
         same = np.array_equal(mine.lower, its.lower) and np.array_equal(mine.upper, its.upper)
+        same &= self.domain.lattice is None
         return None if same else other
 
     @cached_property

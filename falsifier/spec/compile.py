@@ -165,7 +165,7 @@ def _compile(context: _Context, atoms: AtomTable, normal: NormalForm, builder: T
         numbers = np.r_[in_tree, number[rest]]
         tree = builder.build(numbers, number[rest])
         rows = Rows(np.zeros(len(numbers), np.int64), literals.take(numbers))
-    domain = build_domain(box.lower, box.upper, elimination, where)
+    domain = build_domain(box.lower, box.upper, elimination, where, exactly=context.rounding is Rounding.INWARD)
     close = every.take(np.flatnonzero(clause < 0))
     banded = find_bands(close, box.lower, box.upper, elimination, domain, where, atoms)
     if banded is not None:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.arrays import Array, is_numpy, namespace
+from falsifier.spec.lattice import Lattice
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ class Domain:
     ties: tuple[Tie, ...] = ()
     combination: Combination | None = None
     band: Band | None = None
+    lattice: Lattice | None = None
     rounds: Rounds = Rounds()
     exact: bool = True
 
@@ -106,6 +108,8 @@ class Domain:
     def embed(self, points: Array) -> Array:
         """Points over the free inputs as full inputs: `[b, f]` to `[b, n]`, pinned and tied inputs filled in."""
         points = self.quantise(points)
+        if self.lattice is not None:
+            points = self.lattice.round(points)
         if self._plain:
             return points
         xp = namespace(points)
@@ -167,6 +171,13 @@ class Domain:
             ties=tuple(parts(tie) for tie in self.ties),
             combination=None if self.combination is None else parts(self.combination),
             band=None if self.band is None else parts(self.band),
+            lattice=None
+            if self.lattice is None
+            else Lattice(
+                tuple(parts(grid) for grid in self.lattice.grids),
+                convert(self.lattice.lower),
+                convert(self.lattice.upper),
+            ),
         )
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from falsifier.spec.atoms import AtomTable, Literals, joined
 from falsifier.spec.boxes import BoxLiterals
 from falsifier.spec.domain import Combination, Domain, Rounds, Tie, layered
+from falsifier.spec.lattice import lattice
 from falsifier.spec.layout import HALF, INTEGER, SINGLE, Layout
 from falsifier.spec.ties import Affine, Ties
 
@@ -147,8 +148,13 @@ def widened(floor: float) -> float:
     return floor - _SLOP * abs(floor)
 
 
-def build_domain(lower: NDArray[Any], upper: NDArray[Any], elimination: Elimination, where: Layout) -> Domain:
-    """The domain for boxes `[1 or t, n]`: inputs that are the same single value in every target become constants."""
+def build_domain(
+    lower: NDArray[Any], upper: NDArray[Any], elimination: Elimination, where: Layout, *, exactly: bool = False
+) -> Domain:
+    """The domain for boxes `[1 or t, n]`: inputs that are the same single value in every target become constants.
+
+    `exactly`: points are moved to where the expressions of tied inputs are exact.
+    """
     dtype = lower.dtype
     same = np.all(lower == lower[:1], axis=0) & np.all(upper == lower[:1], axis=0)
     free_mask = ~same & ~elimination.follows
@@ -164,6 +170,7 @@ def build_domain(lower: NDArray[Any], upper: NDArray[Any], elimination: Eliminat
     tied, source = tied[plain], position[root[plain]]
     scale, shift = np.ones(len(tied), dtype), np.zeros(len(tied), dtype)
     singles: list[tuple[int, int, float, float]] = []
+    expressions: list[Affine] = []
     several: list[tuple[int, dict[int, Fraction], Fraction]] = []
     exact = True
     for i, (weights, constant) in _all_expressed(elimination, behind).items():
@@ -173,6 +180,8 @@ def build_domain(lower: NDArray[Any], upper: NDArray[Any], elimination: Eliminat
         )
         base[i] = float(fixed)
         exact &= bool(left) or abs(Fraction(float(base[i])) - fixed) <= _ROUNDING * abs(fixed)
+        if left and where.coarse[i] != SINGLE:
+            expressions.append(({int(position[j]): w for j, w in left.items()}, fixed))
         if len(left) == 1:
             ((j, weight),) = left.items()
             singles.append((i, int(position[j]), float(weight), float(fixed)))
@@ -195,7 +204,8 @@ def build_domain(lower: NDArray[Any], upper: NDArray[Any], elimination: Eliminat
     integer, half, single = (where.coarse[free] == code for code in (INTEGER, HALF, SINGLE))
     rounds = Rounds(bool(integer.any()), bool(half.any()), bool(single.any()))
     ties: tuple[Tie, ...] = layered(tied, source, scale, shift)
-    return Domain(where.n, free, base, integer, half, single, ties, combination, rounds=rounds, exact=exact)
+    grid = lattice(expressions, lower[:, free].min(axis=0), upper[:, free].max(axis=0)) if exactly else None
+    return Domain(where.n, free, base, integer, half, single, ties, combination, None, grid, rounds, exact)
 
 
 def _all_expressed(elimination: Elimination, behind: dict[int, int]) -> dict[int, Affine]:
