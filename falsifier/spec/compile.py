@@ -167,12 +167,13 @@ def _compile(context: _Context, atoms: AtomTable, normal: NormalForm, builder: T
         rows = Rows(np.zeros(len(numbers), np.int64), literals.take(numbers))
     domain = build_domain(box.lower, box.upper, elimination, where, exactly=context.rounding is Rounding.INWARD)
     close = every.take(np.flatnonzero(clause < 0))
-    banded = find_bands(close, box.lower, box.upper, elimination, domain, where, atoms)
-    if banded is not None:
-        band, low, high = banded
-        domain = replace(domain, band=band)
+    bands = find_bands(close, box.lower, box.upper, elimination, domain, where, atoms)
+    if bands is not None:
+        domain = replace(domain, band=bands.band)
         box = replace(box, lower=box.lower.copy(), upper=box.upper.copy())
-        box.lower[:, band.tied], box.upper[:, band.tied] = low, high
+        box.lower[:, bands.band.tied], box.upper[:, bands.band.tied] = bands.low, bands.high
+        if tree is None:
+            rows = rows.take(bands.left(rows.literals))
     return spec(domain=domain, targets=_targets(rows, box, domain, atoms, context), tree=tree)
 
 

@@ -1,4 +1,4 @@
-"""Inputs that stay close to others are searched as differences, and every comparison is still an atom."""
+"""Inputs that stay close to others are searched as differences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from several_networks import VERSION, asserts, inside, network
 
 from falsifier import Verdict, falsify
 from falsifier.problem import Problem
-from falsifier.query.tree import Compare, Difference
+from falsifier.query.tree import And, Compare, Difference, Or
 from falsifier.spec import Spec, compile_query
 
 X, Y = slots(0, 4), slots(4, 1)
@@ -45,14 +45,33 @@ def test_a_close_input_is_its_difference() -> None:
 
 
 def test_every_point_of_the_box_meets_the_comparisons() -> None:
-    """In float32, where a sum may round beyond what the difference allows."""
+    """In float32, where a sum may round beyond what the difference allows: so they need not be atoms."""
     spec = compiled(*close(0, 2, 0.1), *close(3, 1, 1e-3), dtype=np.float32)
     assert spec.targets is not None
+    assert spec.domain is not None
+    assert spec.targets.k == 1
     rng = np.random.default_rng(0)
     share = rng.integers(0, 2, (4000, 4)) * rng.integers(0, 2, (4000, 4)) + rng.random((4000, 4)) / 2
-    problem = Problem(spec, AnalyticEngine([[1.0, 1, 1, 1]], dtype=np.float32))
     points = (spec.targets.lower + np.minimum(share, 1) * (spec.targets.upper - spec.targets.lower)).astype(np.float32)
-    assert (problem.evaluate(points, np.zeros(len(points), int)).slack >= 0).all()
+    inputs = spec.domain.embed(points).astype(np.float64)
+    assert ((inputs >= 0) & (inputs <= 1)).all()
+    for first, second, width in ((0, 2, 0.1), (3, 1, 1e-3)):
+        difference = inputs[:, second] - inputs[:, first]
+        assert ((difference <= width) & (difference >= -width / 2)).all()
+        assert (difference > 0.99 * width).any()
+
+
+def test_a_comparison_stays_where_clipping_may_break_it_or_a_disjunct_asks_for_more() -> None:
+    wide = compiled(*close(0, 2), compare(X[2], "<=", 0.5))  # x_0 = 1 is too far from every x_2
+    assert wide.targets is not None
+    assert wide.domain is not None
+    assert wide.domain.band is not None
+    assert wide.targets.k == 3
+    difference = Difference(X[2], (X[0],))
+    either = Or((And((compare(difference, "<=", 0.0625), compare(Y[0], ">=", 1))), compare(Y[0], ">=", 2)))
+    tighter = compiled(*close(0, 2), either)
+    assert tighter.targets is not None
+    assert tighter.targets.present.sum(axis=1).tolist() == [2, 1]
 
 
 def test_torch_gives_what_numpy_gives() -> None:
