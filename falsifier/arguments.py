@@ -35,8 +35,25 @@ def as_pairs(networks: Any) -> list[tuple[str | None, Any]]:
     return [(None, networks)]
 
 
+def as_networks(models: Sequence[Any], query: Query) -> list[Network]:
+    """The network of every declaration of a query, from its model (see `as_network`).
+
+    Declarations that ask for the same things of the same model share one network. Raises InputError.
+    """
+    made: dict[Any, Network] = {}
+    networks = []
+    for model, declaration in zip(models, query.networks, strict=True):
+        same = model if isinstance(model, str | os.PathLike) else id(model)
+        key = (same, tuple(v.shape for v in declaration.inputs), tuple(v.onnx_name for v in declaration.hidden))
+        if key not in made:
+            made[key] = as_network(model, declaration, query)
+        networks.append(made[key])
+    return networks
+
+
 def as_network(model: Any, declaration: NetworkDeclaration, query: Query) -> Network:
-    """The network of a declaration, from a path, bytes, a ModelProto or a torch module; with the shapes of a 2.0 query.
+    """The network of a declaration, from a path, bytes, a ModelProto or a torch module; with the shapes and the hidden
+    tensors of a 2.0 query.
 
     Raises InputError.
     """
@@ -46,7 +63,9 @@ def as_network(model: Any, declaration: NetworkDeclaration, query: Query) -> Net
 
         model = exported(model, shapes)
     network = load(model)
-    return network if query.version[0] == 1 else network.shaped(shapes)
+    if query.version[0] == 1:
+        return network
+    return network.shaped(shapes, [variable.onnx_name or variable.name for variable in declaration.hidden])
 
 
 def demand_device(device: str) -> None:

@@ -14,6 +14,10 @@ class InputError(FalsifierError, ValueError):
     """
 
 
+class UnboundedError(InputError):
+    """A query leaves a free input without bounds. The file is sound: a results file says `unknown`, not `error`."""
+
+
 class UnsupportedError(FalsifierError, NotImplementedError):
     """A well-formed input asks for something that is not supported: the verdict is `unknown`, with this reason."""
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arguments import as_network, as_pairs, as_query, demand_device
+from falsifier.arguments import as_networks, as_pairs, as_query, demand_device
 from falsifier.arrays import Rng
 from falsifier.budget import Budget
 from falsifier.errors import EngineError, InputError, UnsupportedError
-from falsifier.network import Network
+from falsifier.network import JointNetwork, Network
 from falsifier.network.single import SingleSampleEngine
 from falsifier.problem import Problem
 from falsifier.query.tree import Query
@@ -96,13 +96,11 @@ class Prepared:
                 self._draft = replace(self._draft, query=tree)
                 models = assign(tree, as_pairs(networks))
             with _timed(self._seconds, "load"):
-                declared = zip(models, tree.networks, strict=True)
-                loaded = [as_network(model, network, tree) for model, network in declared]
+                loaded = as_networks(models, tree)
                 self._door = Door(tree, [network.reference for network in loaded], WitnessClass(require))
-            if len(loaded) > 1:
-                raise UnsupportedError(f"{tree.origin}: declares {len(loaded)} networks, only one is supported")
             with _timed(self._seconds, "compile"):
-                self._problems = Problems(self._door.query, loaded[0], self._budget, device)
+                network = loaded[0] if len(loaded) == 1 else JointNetwork(loaded)
+                self._problems = Problems(self._door.query, network, self._budget, device)
         except (UnsupportedError, EngineError, MemoryError) as error:
             self._obstacle = error
 
@@ -160,10 +158,17 @@ class Prepared:
 
 
 class Problems:
-    """The `ProblemSource` of one network: the targets on the reference, and on an engine once it is asked for."""
+    """The `ProblemSource` of a network, or of several as one: the targets on the reference, and on an engine once it is
+    asked for.
+    """
 
     def __init__(
-        self, query: Query, network: Network, budget: Budget, device: str, inner: Problems | None = None
+        self,
+        query: Query,
+        network: Network | JointNetwork,
+        budget: Budget,
+        device: str,
+        inner: Problems | None = None,
     ) -> None:
         """`inner`: the same in boxes rounded inwards. These are rounded to the nearest then, on the same engine."""
         self._query, self._network, self._budget, self._device, self._inner = query, network, budget, device, inner
@@ -234,12 +239,15 @@ class Problems:
 
     @cached_property
     def nearest(self) -> Problems | None:
-        """The boxes rounded to the nearest values of the network's type; None where those are the boxes already."""
+        """The boxes rounded to the nearest values of the network's type, and points that may follow others inexactly;
+        None where neither makes a difference.
+        """
         if self._inner:
             return None
         other = Problems(self._query, self._network, self._budget, self._device, self)
         mine, its = self.targets, other.targets
         same = np.array_equal(mine.lower, its.lower) and np.array_equal(mine.upper, its.upper)
+        same &= self.domain.lattice is None
         return None if same else other
 
     @property

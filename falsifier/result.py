@@ -60,6 +60,7 @@ class Result:
             if self.witness is None
             else {
                 "inputs": [_numbers(values.tolist()) for values in self.witness.inputs],
+                "hidden": [_numbers(values.tolist()) for values in self.witness.hidden],
                 "outputs": [_numbers(values.tolist()) for values in self.witness.outputs],
             },
         }

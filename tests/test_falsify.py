@@ -119,18 +119,6 @@ def test_margins_are_per_disjunct() -> None:
     assert result.margins == pytest.approx([-0.5, -1.0, -0.25], abs=1e-5)
 
 
-def test_several_networks_are_not_supported_yet() -> None:
-    text = (
-        "(vnnlib-version <2.0>)\n"
-        "(declare-network f (declare-input X float32 [1,1]) (declare-output Y float32 [1,1]))\n"
-        "(declare-network g (declare-input V float32 [1,1]) (declare-output W float32 [1,1]))\n"
-        "(assert (>= X[0,0] 0.0))(assert (<= X[0,0] 1.0))(assert (== X[0,0] V[0,0]))(assert (> Y[0,0] W[0,0]))\n"
-    )
-    result = run({"f": models.identity(), "g": models.identity()}, text)
-    assert (result.verdict, result.reason) == (Verdict.UNKNOWN, StopReason.UNSUPPORTED)
-    assert "2 networks" in result.reason_text
-
-
 def test_bad_input_is_an_error() -> None:
     with pytest.raises(InputError, match="2 inputs X, the network has 1"):
         run(models.identity(), TEXT)

@@ -41,5 +41,6 @@ from falsifier.arrays.bits import bits as bits
 from falsifier.arrays.bits import from_ordinal as from_ordinal
 from falsifier.arrays.bits import ordinal as ordinal
 from falsifier.arrays.bits import row_hash as row_hash
+from falsifier.arrays.bits import spacing as spacing
 from falsifier.arrays.bits import step as step
 from falsifier.arrays.rng import Rng as Rng

@@ -49,6 +49,17 @@ def step(x: Array, steps: Array | int) -> Array:
     return xp.where(xp.isfinite(x), from_ordinal(narrow, x), x)
 
 
+def spacing(x: Array) -> Array:
+    """The distance of abs(x) to the next larger value of its type, elementwise. Not below the smallest normal value."""
+    info = np.finfo(numpy_dtype(x))
+    if is_numpy(x):
+        return np.maximum(np.spacing(np.abs(x)), info.tiny)
+    _, exponent = torch().frexp(x.abs())
+    least = int(np.log2(info.tiny))
+    step = torch().ldexp(torch().ones_like(x), (exponent - info.nmant - 1).clamp(min=least))
+    return torch().where(x == 0, torch().full_like(step, float(info.tiny)), step)
+
+
 def row_hash(x: Array) -> Array:
     """A 64-bit hash of the bytes of every row, int64 `[b]`, made on the array's own device.
 

@@ -18,7 +18,7 @@ def run(words: list[str], started: float) -> int:
     if not networks:
         raise InputError(f"{options.query}: give its network with --network FILE")
 
-    from falsifier.arguments import as_network
+    from falsifier.arguments import as_networks
     from falsifier.query import read
     from falsifier.witness.binding import assign
     from falsifier.witness.confirm import Door
@@ -41,8 +41,7 @@ def run(words: list[str], started: float) -> int:
                 f"{witness}: says {text.strip()!r} and holds no witness: only below sat there is one to check"
             )
         given = read_witness(query, text, str(witness))
-    declared = zip(paths, query.networks, strict=True)
-    references = [as_network(path, network, query).reference for path, network in declared]
+    references = [network.reference for network in as_networks(paths, query)]
     verdict = Door(query, references).replay(given.inputs)
     word = verdict.class_.value if isinstance(verdict, Witness) else "rejected"
     print(f"{word} - {verdict.reason}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from falsifier.cli.arguments import Parser, non_negative_int, positive_int
 from falsifier.cli.process import Guard, age
 from falsifier.cli.results_file import ResultsFile
-from falsifier.errors import FalsifierError, InputError
+from falsifier.errors import FalsifierError, InputError, UnboundedError
 from falsifier.instance import LINE_ENDS, Instance, parse_networks, parse_seconds
 
 if TYPE_CHECKING:
@@ -35,6 +35,12 @@ def carry_out(options: Namespace, started: float, make: Callable[..., Verificati
     results = ResultsFile(options.results.strip(LINE_ENDS)) if options.results is not None else None
     try:
         return make(options, started, results).run()
+    except UnboundedError as error:
+        if results is None:
+            raise
+        results.write("unknown\n")
+        print(f"falsifier: {error}", file=sys.stderr)
+        return 0
     except BaseException as error:
         if results and not isinstance(error, KeyboardInterrupt):
             results.fail()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from falsifier.network.joint import JointNetwork
 from falsifier.network.load import Network, load
 
-__all__ = ["Network", "load"]
+__all__ = ["JointNetwork", "Network", "load"]

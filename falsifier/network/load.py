@@ -23,7 +23,8 @@ _GZIP = b"\x1f\x8b"
 class Network:
     """A model, and what is made of it on demand: the reference, the lowered program, an engine.
 
-    `origin` names it in messages. `report` says, after `engine`, how each engine fared.
+    `origin` names it in messages. `hidden`: names of inner tensors that are read as well, before the outputs. `report`
+    says, after `engine`, how each engine fared.
     """
 
     def __init__(
@@ -32,11 +33,13 @@ class Network:
         path: Path | None = None,
         origin: str = "<model>",
         shapes: Sequence[tuple[int, ...]] | None = None,
+        hidden: Sequence[str] = (),
     ) -> None:
         self._data = data
         self.path = path
         self.origin = origin
         self.shapes = None if shapes is None else [tuple(s) for s in shapes]
+        self.hidden = tuple(hidden)
         self.report: tuple[Attempt, ...] = ()
         self.engines: dict[tuple[str, str], Engine] = {}  # made so far, by name and the device asked for
 
@@ -50,19 +53,23 @@ class Network:
 
     @cached_property
     def reference(self) -> Reference:
-        """The original in onnxruntime. Raises InputError where it cannot be loaded."""
+        """The original in onnxruntime. Raises InputError where it cannot be loaded, or lacks a hidden tensor."""
         # a file by its path, so that onnxruntime finds external data; a packed one by its bytes
-        if self.path is not None and self._data is None:
-            return Reference(str(self.path), self.shapes, origin=self.origin)
-        folder = None if self.path is None else str(self.path.parent.resolve())
-        return Reference(self.data, self.shapes, folder=folder, origin=self.origin)
+        plain = self.path is not None and self._data is None
+        model: str | bytes = str(self.path) if plain else self.data
+        folder = None if plain or self.path is None else str(self.path.parent.resolve())
+        if self.hidden:
+            from falsifier.network.hidden_reference import HiddenReference
+
+            return HiddenReference(model, self.hidden, self.shapes, folder=folder, origin=self.origin)
+        return Reference(model, self.shapes, folder=folder, origin=self.origin)
 
     @cached_property
     def lowered(self) -> Lowered:
         """The batched program. Raises UnsupportedError where the model cannot be lowered."""
         from falsifier.network.lowering import lower
 
-        return lower(self.proto(), [i.shape for i in self.reference.inputs])
+        return lower(self.proto(), [i.shape for i in self.reference.inputs], self.hidden)
 
     def proto(self) -> Any:
         """The model as a ModelProto, external data included (imports onnx).
@@ -83,11 +90,11 @@ class Network:
             raise InputError(f"{self.origin}: this model cannot be read: {' '.join(str(error).split())}") from error
         return model
 
-    def shaped(self, shapes: Sequence[tuple[int, ...]] | None) -> Network:
-        """This network with concrete input shapes, one per input in the model's order."""
-        if shapes is None:
+    def shaped(self, shapes: Sequence[tuple[int, ...]] | None, hidden: Sequence[str] = ()) -> Network:
+        """This network with concrete input shapes, one per input in the model's order, and with hidden tensors."""
+        if shapes is None and not hidden:
             return self
-        return Network(self._data, self.path, self.origin, shapes)
+        return Network(self._data, self.path, self.origin, shapes, hidden)
 
     def engine(
         self, device: str = "auto", box: tuple[NDArray[Any], NDArray[Any]] | None = None, *, check: bool = True

@@ -35,8 +35,9 @@ class Lowered:
     """A network as a batched program from flat points `x` `[b, n]` to flat outputs `y` `[b, m]`, both of type `dtype`.
 
     `logits` `[b, m]` where the outputs are one softmax of them (see `peeling`).
-    `builder` goes on from the program (fork it). `inputs` and `outputs` are the model's own, `input_values` and
-    `output_values` what became of them; `tensors` maps the model's tensor names to Values or constants.
+    `builder` goes on from the program (fork it). `inputs` are the model's own, `outputs` what y holds: the hidden
+    tensors that were asked for, then the model's outputs; `input_values` and `output_values` are what became of them.
+    `tensors` maps the model's tensor names to Values or constants.
     """
 
     builder: Builder
@@ -74,9 +75,10 @@ class Lowered:
         return self.y.size
 
 
-def lower(model: Any, shapes: Sequence[Shape] | None = None) -> Lowered:
+def lower(model: Any, shapes: Sequence[Shape] | None = None, hidden: Sequence[str] = ()) -> Lowered:
     """Lower a `ModelProto`. `shapes` are those of one sample's inputs; without them, open dimensions are 1.
 
+    `hidden`: inner tensors, by name, that come before the outputs.
     Raises UnsupportedError, with a one-line reason, for a model that has no batched program.
     """
     if model.functions:
@@ -90,17 +92,17 @@ def lower(model: Any, shapes: Sequence[Shape] | None = None) -> Lowered:
     dtype = np.dtype(np.float64 if any(i.dtype == np.float64 for i in infos) else np.float32)
     build = Builder()
     x = build.input(INPUT, (sum(i.size for i in infos),), dtype)
-    values = _split(build, x, infos)
+    values = split(build, x, infos)
     scope = _Scope({i.name: v for i, v in zip(infos, values, strict=True)}, graph)
     opsets = {o.domain: o.version for o in model.opset_import}
     walk = _Walk(build)
-    names = [o.name for o in graph.output]
+    names = [*hidden, *(o.name for o in graph.output)]
     walk.run(graph.node, names, scope, opsets)
     results = [scope[name] for name in names]
     outputs = tuple(
         TensorInfo(name, tuple(r.shape), r.dtype) for name, r in zip(names, results, strict=True) if r is not None
     )
-    y = _join(build, results, dtype)
+    y = join(build, results, dtype)
     fuse_bias(build)
     tensors = {**{k: v for k, v in scope.items() if v is not None}, **walk.tensors}
     return Lowered(build, x, y, dtype, infos, outputs, tuple(values), tuple(results), tensors, logits_of(build, y))
@@ -291,7 +293,7 @@ def _inputs(graph: Any, shapes: Sequence[Shape] | None) -> tuple[TensorInfo, ...
     return tuple(infos)
 
 
-def _split(build: Builder, x: Value, infos: Sequence[TensorInfo]) -> list[Value]:
+def split(build: Builder, x: Value, infos: Sequence[TensorInfo]) -> list[Value]:
     """The model's inputs as views of the flat points, cast as `Reference.run_flat` casts them."""
     parts = [x]
     if len(infos) > 1:
@@ -307,7 +309,7 @@ def _split(build: Builder, x: Value, infos: Sequence[TensorInfo]) -> list[Value]
     return values
 
 
-def _join(build: Builder, results: Sequence[Operand], dtype: np.dtype[Any]) -> Value:
+def join(build: Builder, results: Sequence[Operand], dtype: np.dtype[Any]) -> Value:
     """The outputs side by side, flat."""
     flat = []
     for result in results:

@@ -170,16 +170,16 @@ class Builder:
         if "lanes" not in self.program.values:
             # [b] as a one-element tensor: the one value of a program that has no lane axis
             first = self.program.values[self.program.inputs[0]]
-            self._append(Primitive("Shape", (first.name,), ("lanes",), {"start": 0, "end": 1}))
+            self.append(Primitive("Shape", (first.name,), ("lanes",), {"start": 0, "end": 1}))
             self.program.values["lanes"] = Value("lanes", (), (), np.dtype(np.int64))
         target = "lanes"
         if array.ndim:
             target = self.fresh("lanes")
             ones = self.constant(np.ones(array.ndim, dtype=np.int64))
-            self._append(Primitive("Concat", ("lanes", ones), (target,), {"axis": 0}))
+            self.append(Primitive("Concat", ("lanes", ones), (target,), {"axis": 0}))
             self.program.values[target] = Value(target, (), (), np.dtype(np.int64))
         result = Value(self.fresh("spread"), array.shape, array.shape, array.dtype)
-        self._append(Primitive("Expand", (self.constant(array[None]), target), (result.name,)))
+        self.append(Primitive("Expand", (self.constant(array[None]), target), (result.name,)))
         self.program.values[result.name] = result
         return result
 
@@ -190,7 +190,8 @@ class Builder:
             return value
         return self.shaped(self.emit("Cast", [value], value.stored, dtype, lead=value.lead, to=dtype), value.shape)
 
-    def _append(self, primitive: Primitive) -> None:
+    def append(self, primitive: Primitive) -> None:
+        """A primitive whose inputs and outputs are known to the program already."""
         self.program.primitives.append(primitive)
         for name in primitive.outputs:
             self._producers[name] = primitive
@@ -206,7 +207,7 @@ class Builder:
         last = self.program.primitives.pop()
         del self.program.values[value.name]
         outputs = tuple(name if o == value.name else o for o in last.outputs)
-        self._append(Primitive(last.op, last.inputs, outputs, last.attributes))
+        self.append(Primitive(last.op, last.inputs, outputs, last.attributes))
         renamed = Value(name, value.shape, value.stored, value.dtype, value.lead)
         self.program.values[name] = renamed
         return renamed
@@ -245,7 +246,7 @@ class Builder:
         """
         names = tuple("" if v is None else v.name if isinstance(v, Value) else self.constant(v) for v in inputs)
         values = [Value(self.fresh(op), shape, shape, np.dtype(dtype), lead) for shape, dtype in results]
-        self._append(Primitive(op, names, tuple(v.name for v in values), attributes))
+        self.append(Primitive(op, names, tuple(v.name for v in values), attributes))
         for v in values:
             self.program.values[v.name] = v
         return values

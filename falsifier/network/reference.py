@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,23 @@ class TensorInfo:
         return math.prod(self.shape)
 
 
+class Sampled(Protocol):
+    """What runs flat points one at a time: a reference, or several side by side (`joint.JointReference`)."""
+
+    inputs: tuple[TensorInfo, ...]
+    n: int
+    dtype: np.dtype[Any]
+
+    @property
+    def m(self) -> int:
+        """How many numbers a point gives."""
+        ...
+
+    def run_flat(self, x: NDArray[Any]) -> NDArray[Any]:
+        """`[n]` -> `[m]`. Raises InputError where the model refuses the point."""
+        ...
+
+
 class Reference:
     """A session on the original bytes or file. One compute thread, one sample, no engine's tricks.
 
@@ -74,7 +91,7 @@ class Reference:
         self.inputs = self._read_inputs(shapes)
         self.n = sum(i.size for i in self.inputs)
         self.dtype = np.dtype(np.float64 if any(i.dtype == np.float64 for i in self.inputs) else np.float32)
-        self._output_names = [o.name for o in self._session.get_outputs()]
+        self.output_names = [o.name for o in self._session.get_outputs()]
         self._outputs = self._declared_outputs()
         self._has_run = False
         ends = np.cumsum([i.size for i in self.inputs]).tolist()
@@ -87,6 +104,11 @@ class Reference:
             self.run_flat(np.zeros(self.n, dtype=self.dtype))
         assert self._outputs is not None
         return self._outputs
+
+    @property
+    def hidden(self) -> tuple[TensorInfo, ...]:
+        """The inner tensors that are read beside the outputs: none here, see `hidden_reference`."""
+        return ()
 
     @property
     def m(self) -> int:
@@ -103,6 +125,10 @@ class Reference:
             for info, array in zip(self.inputs, arrays, strict=True)
         }
         return self._run(feed)
+
+    def observe(self, arrays: Sequence[NDArray[Any]]) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+        """The hidden tensors of one sample and its outputs, with the arguments and errors of `run`."""
+        return [], self.run(arrays)
 
     def run_flat(self, x: NDArray[Any]) -> NDArray[Any]:
         """`[n]` -> `[m]`: inputs and outputs concatenated row-major, in float32 (float64 where an input is float64)."""
@@ -131,13 +157,13 @@ class Reference:
 
     def _observed(self, results: Sequence[Any]) -> tuple[TensorInfo, ...]:
         """The outputs as declared; as the first run gives them where that is open, or wrong (inference can be)."""
-        for name, result in zip(self._output_names, results, strict=True):
+        for name, result in zip(self.output_names, results, strict=True):
             if not isinstance(result, np.ndarray):
                 raise UnsupportedError(f"{self.origin}: output {name!r} is not a tensor")
         declared = self._outputs
         if declared is not None and all(d.size == r.size for d, r in zip(declared, results, strict=True)):
             return declared
-        return tuple(TensorInfo(n, r.shape, r.dtype) for n, r in zip(self._output_names, results, strict=True))
+        return tuple(TensorInfo(n, r.shape, r.dtype) for n, r in zip(self.output_names, results, strict=True))
 
     def _read_inputs(self, shapes: Sequence[tuple[int, ...]] | None) -> tuple[TensorInfo, ...]:
         declared = self._session.get_inputs()

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from falsifier.errors import EngineError, InputError, UnsupportedError
 from falsifier.network import accelerator
 from falsifier.network.engine import Engine
+from falsifier.network.reference import Sampled
 from falsifier.network.selfcheck import Box, SelfCheck, self_check
 from falsifier.network.single import SingleSampleEngine
 
 if TYPE_CHECKING:
-    from falsifier.network.load import Network
     from falsifier.network.lowering import Lowered
 
 DISCRETE = frozenset(("Sign", "Round", "Floor", "Ceil", "ArgMax", "ArgMin", "TopK", "QuantizeLinear"))
+
+
+class Served(Protocol):
+    """What an engine is chosen for: a network, or several as one. `engines`: made so far, by name and device."""
+
+    engines: dict[tuple[str, str], Engine]
+
+    @property
+    def reference(self) -> Sampled:
+        """The original, one sample at a time."""
+        ...
+
+    @property
+    def lowered(self) -> Lowered:
+        """The batched program. Raises UnsupportedError where there is none."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -29,7 +45,7 @@ class Attempt:
 
 
 def choose(
-    network: Network, device: str, box: Box | None, *, check: bool = True, gradient: bool = False
+    network: Served, device: str, box: Box | None, *, check: bool = True, gradient: bool = False
 ) -> tuple[Engine, tuple[Attempt, ...]]:
     """The engine, and the attempts that led to it. onnxruntime, torch, then the original one sample at a time.
 
@@ -74,7 +90,7 @@ def choose(
     return _fall_back(network, device, attempts)
 
 
-def accelerated(network: Network, box: Box | None, *, check: bool = True) -> Engine | None:
+def accelerated(network: Served, box: Box | None, *, check: bool = True) -> Engine | None:
     """torch's engine on the accelerator that `auto` may use. None where there is none, or it does not do.
 
     Raises nothing: where a device is free to choose, what is wrong with one is no reason to stop.
@@ -93,7 +109,7 @@ def accelerated(network: Network, box: Box | None, *, check: bool = True) -> Eng
         return None
 
 
-def _fall_back(network: Network, device: str, attempts: list[Attempt]) -> tuple[Engine, tuple[Attempt, ...]]:
+def _fall_back(network: Served, device: str, attempts: list[Attempt]) -> tuple[Engine, tuple[Attempt, ...]]:
     del device  # the original always runs on the CPU: a network that no engine takes is searched there
     engine = SingleSampleEngine(network.reference)
     return engine, (*attempts, Attempt(engine.name, True, "the original, one sample at a time"))
@@ -114,7 +130,7 @@ def _torch(lowered: Lowered, device: str) -> Engine:
         raise EngineError(f"torch cannot be imported ({error}); it comes with the extra [torch]") from error
 
 
-def _checked(engine: Engine, network: Network, box: Box | None, lowered: Lowered, gradient: bool) -> SelfCheck:
+def _checked(engine: Engine, network: Served, box: Box | None, lowered: Lowered, gradient: bool) -> SelfCheck:
     discrete = any(p.op in DISCRETE or _rounds(p) for p in lowered.program.primitives)
     return self_check(engine, network.reference, box, discrete=discrete, gradient=gradient)
 

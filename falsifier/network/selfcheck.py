@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from falsifier.errors import EngineError, InputError, UnsupportedError
 from falsifier.network.engine import Engine
-from falsifier.network.reference import Reference
+from falsifier.network.reference import Sampled
 
 Array = NDArray[Any]
 Box = tuple[Array, Array]  # lower [n], upper [n]
@@ -50,7 +50,7 @@ class SelfCheck:
 
 def self_check(
     engine: Engine,
-    reference: Reference,
+    reference: Sampled,
     box: Box | None = None,
     *,
     discrete: bool = False,
@@ -97,7 +97,7 @@ def _judge(deviation: Array, discrete: bool, state: GradientState) -> SelfCheck:
     )
 
 
-def check_points(reference: Reference, box: Box | None, count: int) -> Array:
+def check_points(reference: Sampled, box: Box | None, count: int) -> Array:
     """`[count, n]`: centre, lower and upper corner, random corners, random points; the same at every call."""
     n, dtype = reference.n, reference.dtype
     lower, upper = box if box is not None else (np.zeros(n), np.ones(n))
@@ -138,7 +138,7 @@ def relative_deviation(
     return np.asarray(np.where(np.isnan(ratio), np.inf, ratio).max(axis=1))
 
 
-def _expected(reference: Reference, x: Array) -> tuple[list[int], Array, InputError | None]:
+def _expected(reference: Sampled, x: Array) -> tuple[list[int], Array, InputError | None]:
     """Which points the original takes, as many as a little time allows, their outputs, why it refuses the others."""
     taken: list[int] = []
     results: list[Array] = []
@@ -155,7 +155,7 @@ def _expected(reference: Reference, x: Array) -> tuple[list[int], Array, InputEr
     return taken, np.array(results), refusal
 
 
-def _step_noise(reference: Reference, x: Array, y: Array) -> Array:
+def _step_noise(reference: Sampled, x: Array, y: Array) -> Array:
     """How much each output changes when every input moves by one step of its last bit: the most over a few points."""
     with np.errstate(over="ignore"):  # at the largest number
         step = np.nextafter(x, np.asarray(np.inf, dtype=x.dtype))

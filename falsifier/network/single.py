@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.errors import EngineError, InputError
-from falsifier.network.reference import Reference
+from falsifier.network.reference import Sampled
 from falsifier.objective import Ascent, ObjectiveForm
 
 
@@ -22,7 +22,7 @@ class SingleSampleEngine:
     lane_bytes = 0  # one sample is held at a time
     differentiable = False
 
-    def __init__(self, reference: Reference) -> None:
+    def __init__(self, reference: Sampled) -> None:
         self._reference = reference
         self.dtype = reference.dtype
         self.n = reference.n

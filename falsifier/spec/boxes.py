@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.errors import InputError
+from falsifier.errors import UnboundedError
 from falsifier.records import record
 from falsifier.spec.atoms import Literals
-from falsifier.spec.layout import HALF, INTEGER, Layout
+from falsifier.spec.layout import INTEGER, NARROW, Layout
 from falsifier.spec.margin import Rounding, beyond, reach
 
 Ints = NDArray[np.int64]
@@ -64,7 +64,7 @@ def boxes(
 ) -> Boxes:
     """The box of each of t disjuncts. `follows` `[n]`: inputs that ties determine, whose own range does not matter.
 
-    Raises InputError for an input without bounds, TooManyCellsError.
+    Raises UnboundedError for an input without bounds, TooManyCellsError.
     """
     floors = _floors(bounds, t, where, dtype)
     written, inward, nearest = floors.shared
@@ -129,11 +129,13 @@ def _in_types(
     def rounded(kind: np.dtype[Any], nearest: bool) -> NDArray[Any]:
         return reach(literals.bound, literals.strict, kind, strict_in_dtype=version_2, nearest=nearest).astype(dtype)
 
-    half, integer = coarse == HALF, coarse == INTEGER
     inward, nearest = rounded(dtype, False), rounded(dtype, True)
-    if half.any():
-        narrow = np.dtype(np.float16)
-        inward, nearest = np.where(half, rounded(narrow, False), inward), np.where(half, rounded(narrow, True), nearest)
+    for code, narrow in NARROW.items():
+        mine = coarse == code
+        if mine.any():
+            inward = np.where(mine, rounded(narrow, False), inward)
+            nearest = np.where(mine, rounded(narrow, True), nearest)
+    integer = coarse == INTEGER
     if integer.any():
         whole = np.ceil(written).astype(dtype)
         inward, nearest = np.where(integer, whole, inward), np.where(integer, whole, nearest)
@@ -171,7 +173,7 @@ def _sides(
 
 
 def _check_bounded(floors: _Floors, alive: NDArray[np.bool_], where: Layout, follows: NDArray[np.bool_]) -> None:
-    """Raise InputError for a free input that has no bound on some side in a disjunct that is alive."""
+    """Raise UnboundedError for a free input that has no bound on some side in a disjunct that is alive."""
     if not alive.any():
         return
     wide = (where.coarse == INTEGER) & (where.greatest - where.least > 2**16)
@@ -184,7 +186,7 @@ def _check_bounded(floors: _Floors, alive: NDArray[np.bool_], where: Layout, fol
         if len(found):
             name = where.input_name(int(found.min()))
             more = f" (and {len(found) - 1} more inputs)" if len(found) > 1 else ""
-            raise InputError(
+            raise UnboundedError(
                 f"{where.query.origin}: the input {name} has no {word} bound{more}: search needs one on both sides, "
                 f"such as (assert ({relation} {name} {'-1e6' if side == 0 else '1e6'}))"
             )

@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from falsifier.query.tree import Formula, Query
-from falsifier.records import record
+from falsifier.records import record, replaced
 from falsifier.spec.atoms import AtomTable, Literals, joined
+from falsifier.spec.bands import find_bands
 from falsifier.spec.boxes import Boxes, BoxLiterals, TooManyCellsError, boxes
 from falsifier.spec.clauses import FALSE, TRUE, NormalForm, Size, conjuncts, expand, normal_form, product_size, size
 from falsifier.spec.domain import Domain
-from falsifier.spec.elimination import Elimination, build_domain, carried, eliminate
+from falsifier.spec.elimination import Elimination, build_domain, carried, eliminate, with_ranges
 from falsifier.spec.forms import build_forms
 from falsifier.spec.implied import with_implied
 from falsifier.spec.layout import Layout, layout
@@ -43,9 +44,10 @@ GROWTH = 4_000_000  # literals that may be copied beyond that: about 200 MB and 
 class Spec:
     """A compiled query. The query holds at a point iff some target's margin is >= 0 there.
 
-    n, m: flat inputs and outputs over all networks; disjuncts: how many the normal form has (targets are those that
-    are not empty). `tree` is set where the normal form would explode: then there is one target, whose slacks are the
-    tree's roots. `empty`: no input can satisfy the query, for the `reason` given; targets and domain are None then.
+    n, m: flat inputs and outputs (hidden elements too) over all networks; disjuncts: how many the normal form has
+    (targets are those that are not empty). `tree` is set where the normal form would explode: then there is one target,
+    whose slacks are the tree's roots. `empty`: no input can satisfy the query, for the `reason` given; targets and
+    domain are None then.
     """
 
     n: int
@@ -76,9 +78,9 @@ def compile_query(
     `types`: element types of the networks' inputs in order, where they are known better than the query declares them;
     `growth`: how many literals the normal form may copy before the min/max tree takes its place.
 
-    Raises InputError for an input without bounds, UnsupportedError for constraints on hidden nodes.
+    Raises UnboundedError (an InputError) for an input without bounds.
     """
-    context = _Context(layout(query, types), np.dtype(dtype), rounding)
+    context = _Context(layout(query, np.dtype(dtype), types), np.dtype(dtype), rounding)
     parts = conjuncts(query.assertions)
     sizes = [size(part) for part in parts]
     product = product_size([s for s in sizes if s.clauses != 1])  # what all disjuncts share is not multiplied
@@ -141,6 +143,7 @@ def _compile(context: _Context, atoms: AtomTable, normal: NormalForm, builder: T
     on_input[on_input] = where.kinds[every.form[on_input]] == 0
     at = np.flatnonzero(on_input)
     bounds, stays = carried(BoxLiterals(where.x_of[every.form[at]], clause[at], every.take(at)), elimination)
+    bounds = with_ranges(bounds, elimination, where)
     bounds = with_implied(bounds, every.take(np.flatnonzero(clause < 0)), where, atoms, elimination)
     if builder is not None:
         bounds = _with_hull(bounds, builder, literals, elimination, context)
@@ -162,7 +165,15 @@ def _compile(context: _Context, atoms: AtomTable, normal: NormalForm, builder: T
         numbers = np.r_[in_tree, number[rest]]
         tree = builder.build(numbers, number[rest])
         rows = Rows(np.zeros(len(numbers), np.int64), literals.take(numbers))
-    domain = build_domain(box.lower, box.upper, elimination, where)
+    domain = build_domain(box.lower, box.upper, elimination, where, exactly=context.rounding is Rounding.INWARD)
+    close = every.take(np.flatnonzero(clause < 0))
+    bands = find_bands(close, box.lower, box.upper, elimination, domain, where, atoms)
+    if bands is not None:
+        domain = replaced(domain, band=bands.band)
+        box = replaced(box, lower=box.lower.copy(), upper=box.upper.copy())
+        box.lower[:, bands.band.tied], box.upper[:, bands.band.tied] = bands.low, bands.high
+        if tree is None:
+            rows = rows.take(bands.left(rows.literals))
     return spec(domain=domain, targets=_targets(rows, box, domain, atoms, context), tree=tree)
 
 

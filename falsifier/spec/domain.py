@@ -1,7 +1,8 @@
 """The domain: which inputs search moves, and how a point over those becomes an input of the networks.
 
 Pinned inputs are constants. Tied inputs follow others: x_j = scale * x_i + shift (one source), or a row of a matrix
-(several). What is left are the free inputs, the axes of every point that search handles.
+(several). What is left are the free inputs, the axes of every point that search handles; some of them are searched as
+the difference from another.
 
 Axes: b lane, n flat input of the networks, f free input, e tied input.
 """
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from falsifier.arrays import Array, is_numpy, namespace
 from falsifier.records import record, replaced, values
+from falsifier.spec.lattice import Lattice
 
 
 @record
@@ -38,12 +40,39 @@ class Combination:
 
 
 @record
+class Band:
+    """x[tied] = clip(point[source] + point[own], lower, upper), all `[e]`: inputs searched as differences (`bands`).
+
+    No source occurs twice.
+    """
+
+    tied: Array
+    own: Array
+    source: Array
+    lower: Array
+    upper: Array
+
+
+@record
+class Rounds:
+    """Which types among the free inputs hold fewer values than the search's."""
+
+    integer: bool = False
+    half: bool = False
+    single: bool = False
+
+    def __bool__(self) -> bool:
+        return self.integer or self.half or self.single
+
+
+@record
 class Domain:
     """n flat inputs of which f are free.
 
-    free `[f]` int, ascending: the flat input of each free one; base `[n]`: the pinned values, 0 elsewhere; integer
-    `[f]` bool: inputs of an integer element type, half `[f]` bool: of float16 (points are rounded to what such a type
-    can hold); exact: False where an equality fixes an input at a value that its type cannot hold.
+    free `[f]` int, ascending: the flat input of each free one; base `[n]`: the pinned values, 0 elsewhere; integer,
+    half, single `[f]` bool: inputs of an integer element type, of float16, of float32 beside float64 (points are
+    rounded to what such a type can hold), rounds: which of these there are; exact: False where an equality fixes an
+    input at a value that its type cannot hold.
     """
 
     n: int
@@ -51,10 +80,12 @@ class Domain:
     base: Array
     integer: Array
     half: Array
+    single: Array
     ties: tuple[Tie, ...] = ()
     combination: Combination | None = None
-    any_integer: bool = False
-    any_half: bool = False
+    band: Band | None = None
+    lattice: Lattice | None = None
+    rounds: Rounds = Rounds()
     exact: bool = True
 
     @property
@@ -62,23 +93,24 @@ class Domain:
         return int(self.free.shape[0])
 
     def quantise(self, points: Array) -> Array:
-        """Points with integer and float16 inputs rounded to the nearest value of their type: `[b, f]` to `[b, f]`."""
-        if not (self.any_integer or self.any_half):
+        """Points with inputs of narrower types rounded to the nearest value of their type: `[b, f]` to `[b, f]`."""
+        if not self.rounds:
             return points
         xp = namespace(points)
-        if self.any_integer:
+        if self.rounds.integer:
             points = xp.where(self.integer, xp.round(points), points)
-        if self.any_half:
-            narrow = (
-                points.astype(np.float16).astype(points.dtype) if is_numpy(points) else points.half().to(points.dtype)
-            )
-            points = xp.where(self.half, narrow, points)
+        if self.rounds.half:
+            points = xp.where(self.half, _through(points, "float16"), points)
+        if self.rounds.single:
+            points = xp.where(self.single, _through(points, "float32"), points)
         return points
 
     def embed(self, points: Array) -> Array:
         """Points over the free inputs as full inputs: `[b, f]` to `[b, n]`, pinned and tied inputs filled in."""
         points = self.quantise(points)
-        if self.f == self.n:
+        if self.lattice is not None:
+            points = self.lattice.round(points)
+        if self._plain:
             return points
         xp = namespace(points)
         out = xp.broadcast_to(self.base[None, :], (points.shape[0], self.n))
@@ -88,21 +120,39 @@ class Domain:
             out[:, tie.tied] = points[:, tie.source] * tie.scale + tie.shift
         if self.combination is not None:
             out[:, self.combination.tied] = points @ self.combination.rows.T + self.combination.shift
+        if self.band is not None:
+            moved = points[:, self.band.source] + points[:, self.band.own]
+            out[:, self.band.tied] = xp.minimum(xp.maximum(moved, self.band.lower), self.band.upper)
         return out
+
+    @property
+    def _plain(self) -> bool:
+        """Whether the points are the inputs."""
+        return self.f == self.n and self.band is None
 
     def restrict(self, inputs: Array) -> Array:
         """The free part of full inputs: `[b, n]` to `[b, f]`."""
-        return inputs if self.f == self.n else inputs[:, self.free]
+        if self._plain:
+            return inputs
+        out = inputs[:, self.free]
+        if self.band is not None:
+            out[:, self.band.own] -= out[:, self.band.source]
+        return out
 
     def pull(self, gradient: Array) -> Array:
-        """A gradient by the full inputs as one by the free inputs (the transpose of `embed`): `[b, n]` to `[b, f]`."""
-        if self.f == self.n:
+        """A gradient by the full inputs as one by the free inputs (the transpose of `embed`): `[b, n]` to `[b, f]`.
+
+        Inputs in a band are taken as inside of their bounds.
+        """
+        if self._plain:
             return gradient
         out = gradient[:, self.free]
         for tie in self.ties:
             out[:, tie.source] += gradient[:, tie.tied] * tie.scale
         if self.combination is not None:
             out = out + gradient[:, self.combination.tied] @ self.combination.rows
+        if self.band is not None:
+            out[:, self.band.source] += out[:, self.band.own]
         return out
 
     def moved(self, convert: Callable[[NDArray[Any]], Array]) -> Domain:
@@ -117,9 +167,28 @@ class Domain:
             base=convert(self.base),
             integer=convert(self.integer),
             half=convert(self.half),
+            single=convert(self.single),
             ties=tuple(parts(tie) for tie in self.ties),
             combination=None if self.combination is None else parts(self.combination),
+            band=None if self.band is None else parts(self.band),
+            lattice=None
+            if self.lattice is None
+            else Lattice(
+                tuple(parts(grid) for grid in self.lattice.grids),
+                convert(self.lattice.lower),
+                convert(self.lattice.upper),
+            ),
         )
+
+
+def _through(points: Array, name: str) -> Array:
+    """Points rounded to what a float type can hold, in their own type again."""
+    if is_numpy(points):
+        with np.errstate(over="ignore"):
+            return points.astype(name).astype(points.dtype)
+    import torch
+
+    return points.to(getattr(torch, name)).to(points.dtype)
 
 
 def layered(

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.records import record
-from falsifier.spec.atoms import AtomTable, Literals
+from falsifier.spec.atoms import AtomTable, Literals, joined
 from falsifier.spec.boxes import BoxLiterals
-from falsifier.spec.domain import Combination, Domain, Tie, layered
-from falsifier.spec.layout import HALF, INTEGER, Layout
+from falsifier.spec.domain import Combination, Domain, Rounds, Tie, layered
+from falsifier.spec.lattice import lattice
+from falsifier.spec.layout import HALF, INTEGER, SINGLE, Layout
 from falsifier.spec.ties import Affine, Ties
 
 Ints = NDArray[np.int64]
@@ -123,13 +124,37 @@ def carried(bounds: BoxLiterals, elimination: Elimination) -> tuple[BoxLiterals,
     return BoxLiterals(position[index], bounds.clause[index], moved.take(index)), stays
 
 
+def with_ranges(bounds: BoxLiterals, elimination: Elimination, where: Layout) -> BoxLiterals:
+    """Bounds with those added that the types of inputs have which equal another one: an int8 bounds an int64."""
+    follows = elimination.root != np.arange(where.n)
+    follows[follows] = ~np.isin(elimination.root[follows], np.fromiter(elimination.eliminated, np.int64))
+    below = np.flatnonzero(follows & np.isfinite(where.least))
+    above = np.flatnonzero(follows & np.isfinite(where.greatest))
+    if not len(below) + len(above):
+        return bounds
+    added = Literals(
+        np.r_[where.slot_of_x[below], where.slot_of_x[above]],
+        np.r_[np.ones(len(below), np.int8), -np.ones(len(above), np.int8)],
+        np.r_[where.least[below], -where.greatest[above]],
+        np.zeros(len(below) + len(above), np.bool_),
+    )
+    position = elimination.root[np.r_[below, above]]
+    clause = np.full(len(position), -1)
+    return BoxLiterals(np.r_[bounds.position, position], np.r_[bounds.clause, clause], joined([bounds.literals, added]))
+
+
 def widened(floor: float) -> float:
     """A floor lowered by what inexact arithmetic may have put it too high."""
     return floor - _SLOP * abs(floor)
 
 
-def build_domain(lower: NDArray[Any], upper: NDArray[Any], elimination: Elimination, where: Layout) -> Domain:
-    """The domain for boxes `[1 or t, n]`: inputs that are the same single value in every target become constants."""
+def build_domain(
+    lower: NDArray[Any], upper: NDArray[Any], elimination: Elimination, where: Layout, *, exactly: bool = False
+) -> Domain:
+    """The domain for boxes `[1 or t, n]`: inputs that are the same single value in every target become constants.
+
+    `exactly`: points are moved to where the expressions of tied inputs are exact.
+    """
     dtype = lower.dtype
     same = np.all(lower == lower[:1], axis=0) & np.all(upper == lower[:1], axis=0)
     free_mask = ~same & ~elimination.follows
@@ -145,6 +170,7 @@ def build_domain(lower: NDArray[Any], upper: NDArray[Any], elimination: Eliminat
     tied, source = tied[plain], position[root[plain]]
     scale, shift = np.ones(len(tied), dtype), np.zeros(len(tied), dtype)
     singles: list[tuple[int, int, float, float]] = []
+    expressions: list[Affine] = []
     several: list[tuple[int, dict[int, Fraction], Fraction]] = []
     exact = True
     for i, (weights, constant) in _all_expressed(elimination, behind).items():
@@ -154,6 +180,8 @@ def build_domain(lower: NDArray[Any], upper: NDArray[Any], elimination: Eliminat
         )
         base[i] = float(fixed)
         exact &= bool(left) or abs(Fraction(float(base[i])) - fixed) <= _ROUNDING * abs(fixed)
+        if left and where.coarse[i] != SINGLE:
+            expressions.append(({int(position[j]): w for j, w in left.items()}, fixed))
         if len(left) == 1:
             ((j, weight),) = left.items()
             singles.append((i, int(position[j]), float(weight), float(fixed)))
@@ -173,10 +201,11 @@ def build_domain(lower: NDArray[Any], upper: NDArray[Any], elimination: Eliminat
         combination = Combination(
             np.array([e[0] for e in several]), rows, np.array([float(e[2]) for e in several], dtype)
         )
-    integer, half = where.coarse[free] == INTEGER, where.coarse[free] == HALF
+    integer, half, single = (where.coarse[free] == code for code in (INTEGER, HALF, SINGLE))
+    rounds = Rounds(bool(integer.any()), bool(half.any()), bool(single.any()))
     ties: tuple[Tie, ...] = layered(tied, source, scale, shift)
-    any_integer, any_half = bool(integer.any()), bool(half.any())
-    return Domain(where.n, free, base, integer, half, ties, combination, any_integer, any_half, exact)
+    grid = lattice(expressions, lower[:, free].min(axis=0), upper[:, free].max(axis=0)) if exactly else None
+    return Domain(where.n, free, base, integer, half, single, ties, combination, None, grid, rounds, exact)
 
 
 def _all_expressed(elimination: Elimination, behind: dict[int, int]) -> dict[int, Affine]:

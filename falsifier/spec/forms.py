@@ -19,16 +19,8 @@ _MAX_CELLS = 500_000_000  # of a dense matrix of forms over outputs: 2 GB in flo
 def build_forms(used: NDArray[np.int64], atoms: AtomTable, where: Layout, dtype: np.dtype[Any]) -> Forms:
     """Arrays of the forms with the given numbers, in their order.
 
-    Raises UnsupportedError for hidden elements, and for more forms than memory holds.
+    Raises UnsupportedError for more forms than memory holds.
     """
-    if np.any(where.kinds == 1):
-        for form in used.tolist():
-            for slot in where.slots_in(form, atoms):
-                if where.kinds[slot] == 1:
-                    name = where.query.slot_name(slot)
-                    raise UnsupportedError(
-                        f"the query constrains {name}, an element of a hidden node: not supported yet"
-                    )
     s, r = atoms.slots, len(used)
     if r * max(1, where.m) > _MAX_CELLS:
         raise UnsupportedError(f"{r} distinct comparisons over {where.m} outputs do not fit in memory")

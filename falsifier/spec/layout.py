@@ -1,7 +1,7 @@
 """Where a query's slots lie: flat inputs and outputs over all networks, and the types of the inputs.
 
-Flat inputs are the slots of all inputs in slot order, flat outputs likewise; so several networks are simply
-concatenated.
+Flat inputs are the slots of all inputs in slot order, so several networks are simply concatenated; flat outputs are
+likewise all that networks compute, hidden elements included.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from falsifier.query.tree import Kind, Query
 from falsifier.records import record
 from falsifier.spec.atoms import AtomTable
 
-INTEGER, HALF = 2, 1  # codes of `Layout.coarse`; 0 is everything else
+INTEGER, HALF, SINGLE = 3, 2, 1  # codes of `Layout.coarse`: larger for types that hold fewer values; 0 is the search's
+NARROW: dict[int, np.dtype[Any]] = {HALF: np.dtype(np.float16), SINGLE: np.dtype(np.float32)}
 
 
 @record
@@ -24,8 +25,8 @@ class Layout:
     """n flat inputs and m flat outputs of a query.
 
     kinds `[slots]`: 0 input, 1 hidden, 2 output; x_of, y_of `[slots]`: flat position, -1 elsewhere; slot_of_x `[n]`;
-    coarse `[n]`: INTEGER, HALF or 0 by element type; least, greatest `[n]`: the range of the element type where it
-    bounds.
+    coarse `[n]`: INTEGER, HALF, SINGLE (where the search is in float64) or 0 by element type; least, greatest `[n]`:
+    the range of the element type where it bounds.
     """
 
     query: Query
@@ -43,7 +44,7 @@ class Layout:
 
     @property
     def m(self) -> int:
-        return int(np.sum(self.kinds == 2))
+        return int(np.sum(self.kinds > 0))
 
     def input_name(self, i: int) -> str:
         """The name of a flat input as the query writes it."""
@@ -72,15 +73,17 @@ class Layout:
         return out
 
 
-def layout(query: Query, types: Sequence[np.dtype[Any]] | None = None) -> Layout:
-    """The layout of a query. `types`: the element types of the networks' inputs, in order, where they are known."""
+def layout(query: Query, dtype: np.dtype[Any], types: Sequence[np.dtype[Any]] | None = None) -> Layout:
+    """The layout of a query that is searched in `dtype`. `types`: the element types of the networks' inputs, in order,
+    where they are known.
+    """
     kinds = query.slot_kinds()
-    inputs, outputs = kinds == 0, kinds == 2
+    inputs, outputs = kinds == 0, kinds > 0
     slots = np.arange(len(kinds))
     variables = [v for v in query.variables if v.kind is Kind.INPUT]
     coarse, least, greatest = [], [], []
     for position, variable in enumerate(variables):
-        code, low, high = _range(str(types[position]) if types is not None else variable.dtype)
+        code, low, high = _range(str(types[position]) if types is not None else variable.dtype, dtype)
         coarse.append(np.full(variable.size, code, np.int8))
         least.append(np.full(variable.size, low))
         greatest.append(np.full(variable.size, high))
@@ -96,12 +99,16 @@ def layout(query: Query, types: Sequence[np.dtype[Any]] | None = None) -> Layout
     )
 
 
-def _range(name: str) -> tuple[int, float, float]:
-    """Of an element type: its code, and the least and greatest value where those are small enough to search between."""
+def _range(name: str, dtype: np.dtype[Any]) -> tuple[int, float, float]:
+    """Of an element type: its code beside the search's `dtype`, and the least and greatest value where those are small
+    enough to search between.
+    """
     if name == "bool":
         return INTEGER, 0.0, 1.0
     if name == "float16":
         return HALF, -np.inf, np.inf
+    if name == "float32" and dtype == np.float64:
+        return SINGLE, -np.inf, np.inf
     if name.startswith(("int", "uint")):
         bits = int(name.removeprefix("u").removeprefix("int") or 64)
         low, high = (0, 2**bits - 1) if name.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)

@@ -26,6 +26,10 @@ class Rows:
     target: Ints
     literals: Literals
 
+    def take(self, index: Ints) -> Rows:
+        """The rows at `index`."""
+        return Rows(self.target[index], self.literals.take(index))
+
 
 @record
 class Stacked:

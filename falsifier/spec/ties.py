@@ -13,6 +13,8 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier.spec.layout import INTEGER, SINGLE
+
 Affine = tuple[dict[int, Fraction], Fraction]  # weights of inputs, constant
 
 _CONTRADICTION = Fraction(1, 10**9)  # constants are nearest float64 values: their sums may miss each other by rounding
@@ -20,7 +22,7 @@ _CONTRADICTION = Fraction(1, 10**9)  # constants are nearest float64 values: the
 
 @dataclass
 class Ties:
-    """Which of the n inputs follow which. coarse `[n]`: larger for types that hold fewer values (2 integer, 1 half)."""
+    """Which of the n inputs follow which. coarse `[n]`: larger for types that hold fewer values (`Layout.coarse`)."""
 
     coarse: NDArray[np.int8]
     contradiction: bool = False
@@ -71,7 +73,8 @@ class Ties:
             others = [w / weight for j, w in weights.items() if j != i]
             finer = any(self.coarse[j] < self.coarse[i] for j in weights)
             whole = all(w.denominator == 1 for w in [*others, constant / weight])
-            if self.coarse[i] == 0 or (self.coarse[i] == 2 and not finer and whole):
+            kept = self.coarse[i] == SINGLE or (self.coarse[i] == INTEGER and whole)
+            if self.coarse[i] == 0 or (kept and not finer):
                 allowed.append((abs(weight) != 1, -i))
         return -min(allowed)[1] if allowed else None
 

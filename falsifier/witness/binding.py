@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
+import os
+import zlib
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.errors import InputError, UnsupportedError
+from falsifier.errors import InputError
 from falsifier.query.tree import Kind, Variable
 from falsifier.records import record, replaced
 
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
 
 Model = TypeVar("Model")
 
+_GZIP = b"\x1f\x8b"
 _REAL = "real"  # the declared type that leaves the element type to the model
 
 
@@ -60,17 +66,19 @@ class Binding:
 def bind(query: Query, references: Sequence[Reference]) -> Binding:
     """Match every declared variable with its tensor.
 
-    Raises InputError where numbers, sizes or element types differ, UnsupportedError for hidden variables.
+    Raises InputError where numbers, sizes or element types differ, from the declared ones or between two models that
+    are declared isomorphic.
     """
     if len(references) != len(query.networks):
         raise InputError(f"{query.origin}: declares {len(query.networks)} networks, {len(references)} are given")
+    by_name = dict(zip((network.name for network in query.networks), references, strict=True))
     for network, reference in zip(query.networks, references, strict=True):
-        if network.hidden:
-            raise UnsupportedError(f"{query.origin}: hidden variable {network.hidden[0].name}: not supported")
         if query.version[0] == 1:
             _match_v1(query, network, reference)
         else:
             _match_v2(query, network, reference)
+            if network.isomorphic_to is not None:
+                _match_isomorphic(query, network, reference, by_name[network.isomorphic_to])
     if query.version[0] == 1 and not sum(variable.size for variable in query.networks[0].outputs):
         query = _with_outputs(query, references[0].m)
     return Binding(query, tuple(references))
@@ -81,9 +89,10 @@ def assign(query: Query, given: Sequence[tuple[str | None, Model]]) -> list[Mode
 
     A network that is `equal-to` another takes its model; its own may be given all the same if it is the same one. A 1.0
     query names no network: its one model may be given under any name.
-    Raises InputError for models that are missing or superfluous.
+    Raises InputError for models that are missing or superfluous, and for networks that share a name.
     """
     declared = query.networks
+    _check_names(query)
     if query.version[0] == 1 or (len(given) == 1 and given[0][0] is None):
         if query.version[0] == 1 and len(given) != 1:
             raise InputError(f"{query.origin}: a 1.0 query has one network, {len(given)} are given")
@@ -105,10 +114,41 @@ def assign(query: Query, given: Sequence[tuple[str | None, Model]]) -> list[Mode
         original = network.equal_to or network.name
         if original not in by_name:
             raise InputError(f"{query.origin}: no model is given for network {original}: add --network {original}=FILE")
-        if by_name.get(network.name, by_name[original]) != by_name[original]:
+        if network.name in by_name and not _same(by_name[network.name], by_name[original]):
             raise InputError(f"{query.origin}: {network.name} is equal to {original} but another model is given for it")
         models.append(by_name[original])
     return models
+
+
+def _check_names(query: Query) -> None:
+    names = [network.name for network in query.networks]
+    for network in query.networks:
+        if names.count(network.name) > 1:
+            raise InputError(f"{query.origin}: declares two networks named {network.name}: rename one")
+        if network.equal_to is not None and network.isomorphic_to is not None:
+            raise InputError(
+                f"{query.origin}: network {network.name} is declared both equal-to {network.equal_to} and "
+                f"isomorphic-to {network.isomorphic_to}: keep one"
+            )
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two models are the same: the same object, or files with the same content."""
+    if one is other:
+        return True
+    if isinstance(one, str | os.PathLike) and isinstance(other, str | os.PathLike):
+        with suppress(OSError):
+            return os.path.samefile(one, other) or _unpacked(one) == _unpacked(other)
+    return bool(one == other)
+
+
+def _unpacked(path: str | os.PathLike[str]) -> bytes:
+    data = Path(path).read_bytes()
+    if data[:2] != _GZIP:
+        return data
+    with suppress(EOFError, gzip.BadGzipFile, zlib.error):
+        return gzip.decompress(data)
+    return data
 
 
 def cast(values: NDArray[Any], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
@@ -155,6 +195,7 @@ def _match_v1(query: Query, network: NetworkDeclaration, reference: Reference) -
 def _match_v2(query: Query, network: NetworkDeclaration, reference: Reference) -> None:
     for variables, tensors, what in (
         (network.inputs, reference.inputs, "inputs"),
+        (network.hidden, reference.hidden, "hidden tensors"),
         (network.outputs, reference.outputs, "outputs"),
     ):
         if len(variables) != len(tensors):
@@ -168,6 +209,20 @@ def _match_v2(query: Query, network: NetworkDeclaration, reference: Reference) -
                     f"the ONNX tensor {tensor.name} has {list(tensor.shape)}"
                 )
             _match_type(query, variable, tensor.dtype)
+
+
+def _match_isomorphic(query: Query, network: NetworkDeclaration, mine: Reference, its: Reference) -> None:
+    """Isomorphic networks take and give tensors of the same types; that their numbers and sizes agree follows from
+    what is declared.
+    """
+    for variable, a, b in zip(
+        (*network.inputs, *network.outputs), (*mine.inputs, *mine.outputs), (*its.inputs, *its.outputs), strict=True
+    ):
+        if a.dtype != b.dtype:
+            raise InputError(
+                f"{query.origin}: {network.name} is isomorphic to {network.isomorphic_to}, but its tensor {a.name} "
+                f"({variable.name}) has {a.dtype.name} where {b.name} has {b.dtype.name}: give models of the same types"
+            )
 
 
 def _match_type(query: Query, variable: Variable, dtype: np.dtype[Any]) -> None:

@@ -32,7 +32,7 @@ class Door:
     def __init__(
         self, query: Query, references: Sequence[Reference], require: WitnessClass = WitnessClass.CORRECT
     ) -> None:
-        """Raises InputError where the query does not fit the networks, UnsupportedError for hidden variables."""
+        """Raises InputError where the query does not fit the networks."""
         self.require = require
         self.binding = bind(query, references)
         self.query = self.binding.query
@@ -69,26 +69,26 @@ class Door:
 
     def _judge(self, inputs: Values) -> Witness | Rejection:
         try:
-            outputs, values = self._run(inputs)
+            hidden, outputs, values = self._run(inputs)
         except (InputError, EngineError) as error:  # a model may refuse some inputs, say an index out of range
             return Rejection(str(error))
         if failing(self.query, values, Arithmetic.PUBLISHED):
             return self._rejection(values, Arithmetic.PUBLISHED)
-        again, _ = self._run(inputs)
-        if any(a.tobytes() != b.tobytes() for a, b in zip(outputs, again, strict=True)):
+        _, _, again = self._run(inputs)
+        if any(a.tobytes() != b.tobytes() for a, b in zip(values, again, strict=True)):
             return Rejection("the network's outputs are random: they differ from run to run")
         if failing(self.query, values, Arithmetic.EXACT):
             doubt = self._rejection(values, Arithmetic.EXACT)
             doubt = replaced(
                 doubt, reason=f"holds only under the published rule; as written {doubt.reason}", published=True
             )
-        elif all(bool(np.isfinite(output).all()) for output in outputs):
-            return Witness(inputs, outputs, WitnessClass.EXACT, "every assertion holds as written")
+        elif all(bool(np.isfinite(computed).all()) for computed in (*hidden, *outputs)):
+            return Witness(inputs, outputs, WitnessClass.EXACT, "every assertion holds as written", hidden)
         else:
             doubt = Rejection("every assertion holds, but an output is not finite", published=True)
         if self.require is WitnessClass.EXACT:
             return doubt
-        return Witness(inputs, outputs, WitnessClass.CORRECT, doubt.reason)
+        return Witness(inputs, outputs, WitnessClass.CORRECT, doubt.reason, hidden)
 
     def _rejection(self, values: Values, arithmetic: Arithmetic) -> Rejection:
         """What fails in an arithmetic, told by the atom that fails by most."""
@@ -100,14 +100,16 @@ class Door:
         reason = f"{worst.atom} fails by {worst.shortfall:.3g}{more}"
         return Rejection(reason, tuple(failure.assertion for failure in failures), worst.shortfall)
 
-    def _run(self, inputs: Values) -> tuple[Values, Values]:
-        """The outputs of all networks, and inputs and outputs in the order of the query's variables."""
+    def _run(self, inputs: Values) -> tuple[Values, Values, Values]:
+        """Hidden tensors and outputs of all networks, and everything in the order of the query's variables."""
         left = list(inputs)
+        hidden: Values = []
         outputs: Values = []
         values: Values = []
         for network, reference in zip(self.query.networks, self.binding.references, strict=True):
             mine = [left.pop(0) for _ in reference.inputs]
-            got = [np.asarray(output).ravel() for output in reference.run(mine)]
+            inner, got = (list(map(np.ravel, arrays)) for arrays in reference.observe(mine))
+            hidden += inner
             outputs += got
-            values += mine[: len(network.inputs)] + got[: len(network.outputs)]
-        return outputs, values
+            values += mine[: len(network.inputs)] + inner + got[: len(network.outputs)]
+        return hidden, outputs, values

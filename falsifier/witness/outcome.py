@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier.query.tree import Kind
 from falsifier.records import record
+
+if TYPE_CHECKING:
+    from falsifier.query.tree import Query, Variable
 
 Values = list[NDArray[Any]]
 
@@ -22,12 +27,18 @@ class WitnessClass(Enum):
 
 @record
 class Witness:
-    """A confirmed counterexample: flat values per declared input and output, in the networks' element types."""
+    """A confirmed counterexample: flat values per declared variable, in the networks' element types."""
 
     inputs: Values
     outputs: Values
     class_: WitnessClass
     reason: str
+    hidden: Sequence[NDArray[Any]] = ()
+
+    def by_variable(self, query: Query) -> Iterator[tuple[Variable, NDArray[Any]]]:
+        """The query's variables in its order, each with its values."""
+        values = {Kind.INPUT: iter(self.inputs), Kind.HIDDEN: iter(self.hidden), Kind.OUTPUT: iter(self.outputs)}
+        return ((variable, next(values[variable.kind])) for variable in query.variables)
 
 
 @record

@@ -24,12 +24,10 @@ def write_tensors(query: Query, witness: Witness, folder: Path) -> list[Path]:
     """
     from onnx import numpy_helper
 
-    inputs, outputs = iter(witness.inputs), iter(witness.outputs)
     paths = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for variable in query.variables:
-            values = next(inputs if variable.kind is Kind.INPUT else outputs)
+        for variable, values in witness.by_variable(query):
             path = folder / f"{variable.name}.pb"
             path.write_bytes(numpy_helper.from_array(values.reshape(variable.shape), variable.name).SerializeToString())
             paths.append(path)
@@ -41,7 +39,7 @@ def write_tensors(query: Query, witness: Witness, folder: Path) -> list[Path]:
 
 
 def read_tensors(query: Query, folder: Path) -> Assignment:
-    """The values of all inputs, and of those outputs whose files are there, flat.
+    """The values of all inputs, and of those outputs whose files are there, flat. Those of hidden variables are left.
 
     Raises InputError for a missing or unreadable file, or a tensor of another size than declared.
     """
@@ -50,7 +48,7 @@ def read_tensors(query: Query, folder: Path) -> Assignment:
     assignment = Assignment([], [])
     for variable in query.variables:
         path = folder / f"{variable.name}.pb"
-        if variable.kind is not Kind.INPUT and not path.exists():
+        if variable.kind is Kind.HIDDEN or (variable.kind is Kind.OUTPUT and not path.exists()):
             continue
         values = _read(path)
         if values.size != variable.size:

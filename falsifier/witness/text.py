@@ -28,7 +28,10 @@ _WHOLE = r"[-+]?\d+"
 
 @record
 class Assignment:
-    """The values that a text gives, flat per declared input and output: float64, or 64-bit integers where whole."""
+    """The values that a text gives, flat per declared input and output: float64, or 64-bit integers where whole.
+
+    Those of hidden variables are read and left: they follow from the inputs.
+    """
 
     inputs: list[NDArray[Any]]
     outputs: list[NDArray[Any]]
@@ -43,13 +46,10 @@ def write_witness(query: Query, witness: Witness) -> str:
             for i, value in enumerate(decimals(np.concatenate([array.ravel() for array in arrays])))
         ]
         return "(" + "\n".join(pairs) + ")\n"
-    inputs, outputs = iter(witness.inputs), iter(witness.outputs)
     lines: list[str] = []
-    for network in query.networks:
-        for variable in network.variables:
-            values = next(inputs if variable.kind is Kind.INPUT else outputs)
-            lines.append(f"{variable.name} {variable.dtype} [{','.join(map(str, variable.shape))}]")
-            lines.extend(decimals(values))
+    for variable, values in witness.by_variable(query):
+        lines.append(f"{variable.name} {variable.dtype} [{','.join(map(str, variable.shape))}]")
+        lines.extend(decimals(values))
     return "\n".join(lines) + "\n"
 
 
@@ -117,7 +117,8 @@ def _read_v2(query: Query, body: str, origin: str) -> Assignment:
             block = [{"true": "1", "false": "0"}.get(value.lower(), value) for value in block]
         if len(block) < variable.size or not all(re.fullmatch(_NUMBER, value) for value in block):
             raise InputError(f"{origin}: line {number}: {variable.name} needs {variable.size} numbers, one a line")
-        (assignment.inputs if variable.kind is Kind.INPUT else assignment.outputs).append(_numbers(block))
+        if variable.kind is not Kind.HIDDEN:
+            (assignment.inputs if variable.kind is Kind.INPUT else assignment.outputs).append(_numbers(block))
         at += 1 + variable.size
     if at < len(lines):
         raise InputError(f"{origin}: line {lines[at][0]}: text after the last value")

@@ -10,7 +10,7 @@ from analytic_engine import AnalyticEngine
 from compiled_margins import SUMS, UNIT, X, Y, margins
 from query_trees import bounds, compare, query, slots, table
 
-from falsifier.errors import InputError, UnsupportedError
+from falsifier.errors import InputError
 from falsifier.problem import Problem
 from falsifier.query.tree import (
     And,
@@ -58,17 +58,17 @@ class TestTypes:
         point = spec.domain.embed(np.array([[0.2]], np.float32)).item()
         assert point == np.float16(0.2)
 
-    def test_hidden_nodes_are_refused(self) -> None:
+    def test_hidden_elements_are_flat_outputs(self) -> None:
         network = NetworkDeclaration(
             "N",
             (Variable("X", Kind.INPUT, "real", (1,)),),
             (Variable("Y", Kind.OUTPUT, "real", (1,)),),
             (Variable("H", Kind.HIDDEN, "real", (2,), "relu"),),
         )
-        what = Query((2, 0), (network,), (*bounds([0], [1]), compare(Reference(2), ">=", 0)))
-        with pytest.raises(UnsupportedError, match=r"H\[1\]"):
-            compile_query(what)
-        assert not compile_query(Query((2, 0), (network,), (*bounds([0], [1]), compare(Reference(3), ">=", 0)))).empty
+        spec = compile_query(Query((2, 0), (network,), (*bounds([0], [1]), compare(Reference(2), ">=", 0))))
+        assert (spec.n, spec.m) == (1, 3)
+        assert spec.targets is not None
+        assert spec.targets.forms.outputs.tolist() == [[0, 1, 0]]
 
 
 class TestTies:
@@ -128,6 +128,28 @@ class TestTies:
         spec = compile_query(query([*bounds([0, 0], [1, 1]), *unequal], 2, 1))
         assert spec.empty
         assert "contradict" in spec.reason
+
+    @pytest.mark.parametrize("leading", [0, 1])
+    def test_the_narrower_of_two_integer_types_bounds_both(self, leading: int) -> None:
+        pair: list[np.dtype[Any]] = [np.dtype(np.int64), np.dtype(np.int8)]
+        types = pair[:: 1 - 2 * leading]
+        inputs = (Variable("A", Kind.INPUT, "real", (1,)), Variable("B", Kind.INPUT, "real", (1,)))
+        network = NetworkDeclaration("N", inputs, (Variable("Y", Kind.OUTPUT, "real", (1,)),))
+        what = Query((2, 0), (network,), (*bounds([-9], [900]), compare(Reference(0), "==", Reference(1))))
+        spec = compile_query(what, types=types)
+        assert spec.targets is not None
+        assert (spec.targets.lower.tolist(), spec.targets.upper.tolist()) == ([[-9]], [[127]])
+
+    def test_a_float64_that_equals_a_float32_takes_its_values(self) -> None:
+        inputs = (Variable("A", Kind.INPUT, "real", (1,)), Variable("B", Kind.INPUT, "real", (1,)))
+        network = NetworkDeclaration("N", inputs, (Variable("Y", Kind.OUTPUT, "real", (1,)),))
+        what = Query((2, 0), (network,), (*bounds([0], ["0.1"]), compare(Reference(0), "==", Reference(1))))
+        spec = compile_query(what, np.float64, types=[np.dtype(np.float64), np.dtype(np.float32)])
+        assert spec.domain is not None
+        assert spec.targets is not None
+        assert spec.targets.upper.item() == np.nextafter(np.float32(0.1), np.float32(0))
+        third = np.float64(np.float32(1 / 3))
+        assert spec.domain.embed(np.array([[1 / 3]])).tolist() == [[third, third]]
 
     def test_an_integer_is_never_tied_to_a_real(self) -> None:
         inputs = (Variable("R", Kind.INPUT, "real", (1,)), Variable("I", Kind.INPUT, "int8", (1,)))

@@ -13,6 +13,7 @@ import models
 import pytest
 from bad_input import BAD, spoil
 from scripts import SCRIPTS, STALE, environment, finish, run_instance, start
+from several_networks import FALLS, bent
 
 from falsifier.query import read
 from falsifier.witness.text import read_witness
@@ -107,10 +108,42 @@ def test_networks_as_a_python_literal(easy: Path) -> None:
     assert (outcome.status, outcome.word) == (0, "sat")
 
 
+@pytest.mark.parametrize(
+    "literal",
+    [
+        "[('f', './net.onnx'), ('g', './net.onnx')]",
+        "[('g', './copy.onnx'), ('f', 'net.onnx')]\r",
+        "[('f', './copy.onnx.gz'), ('g', 'net.onnx')]",
+        "[('f', './net.onnx')]",
+    ],
+)
+def test_two_copies_of_a_network(tmp_path: Path, literal: str) -> None:
+    """The copy's own file may be given or not; it counts as the same by what it holds."""
+    data = bent().SerializeToString()
+    for name, content in (("net.onnx", data), ("copy.onnx", data), ("copy.onnx.gz", gzip.compress(data))):
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "prop.vnnlib").write_text(FALLS)
+    outcome = run_instance(literal, "prop.vnnlib", "20", tmp_path)
+    assert (outcome.status, outcome.word) == (0, "sat")
+    x, v = (values[0] for values in read_witness(read(tmp_path / "prop.vnnlib"), outcome.results or "").inputs)
+    assert 2 < x <= 3
+    assert v < x
+
+
+@pytest.mark.parametrize(
+    "literal", ["net.onnx[", "[('f', 'net.onnx'), ('h', 'net.onnx')]", "[('g', 'net.onnx')]", "[]", "[('f', 'g')]"]
+)
+def test_networks_that_do_not_fit_the_query(tmp_path: Path, literal: str) -> None:
+    (tmp_path / "net.onnx").write_bytes(bent().SerializeToString())
+    (tmp_path / "prop.vnnlib").write_text(FALLS)
+    outcome = run_instance(literal, "prop.vnnlib", "20", tmp_path)
+    assert (outcome.status, outcome.results) == (0, "error\n")
+
+
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_an_error_in_the_file(easy: Path, name: str) -> None:
     outcome = run_instance(*spoil(name, easy), "20", easy)
-    assert (outcome.status, outcome.results) == (0, "error\n")
+    assert (outcome.status, outcome.results) == (0, "unknown\n" if name == "unbounded input" else "error\n")
     assert "Traceback" not in outcome.stderr
     told = [line for line in outcome.stderr.splitlines() if not line.startswith("+")]
     assert len(told) == 1, outcome.stderr

@@ -33,6 +33,19 @@ def query_v2(*variables: Variable) -> Query:
     return Query((2, 0), (NetworkDeclaration("N", inputs, outputs),), ())
 
 
+def networks_and_hidden() -> Query:
+    """Two networks: one with a hidden variable, one with another and two outputs."""
+
+    def variables(kind: Kind, *names: str) -> tuple[Variable, ...]:
+        return tuple(Variable(name, kind, "float32", (1,), name) for name in names)
+
+    f = NetworkDeclaration("f", variables(Kind.INPUT, "X"), variables(Kind.OUTPUT, "Y"), variables(Kind.HIDDEN, "H"))
+    g = NetworkDeclaration(
+        "g", variables(Kind.INPUT, "V"), variables(Kind.OUTPUT, "W", "Z"), variables(Kind.HIDDEN, "K")
+    )
+    return Query((2, 0), (f, g), ())
+
+
 def witness(inputs: list[NDArray[Any]], outputs: list[NDArray[Any]]) -> Witness:
     return Witness(inputs, outputs, WitnessClass.EXACT, "")
 
@@ -50,7 +63,12 @@ def golden_cases() -> dict[str, tuple[Query, Witness]]:
         Variable("label", Kind.OUTPUT, "uint8", (1,)),
     )
     inputs = [floats, np.array([-(2**63), 2**63 - 1]), np.array([True])]
+    halves = [np.array([i / 2], np.float32) for i in range(8)]
     return {
+        "witness_v2_networks.txt": (
+            networks_and_hidden(),
+            Witness(halves[0:2], halves[4:7], WitnessClass.EXACT, "", halves[2:4]),
+        ),
         "witness_v1.txt": (query_v1(12, 2), witness([floats], [np.array([0.25, -1e-9], np.float32)])),
         "witness_v2.txt": (two, witness(inputs, [np.array([1e-9], np.float32), np.array([255], np.uint8)])),
         "witness_v1_not_finite.txt": (
@@ -123,6 +141,18 @@ def test_tensors_read_back_the_same_bits(tmp_path: Path) -> None:
     back = read_tensors(query, tmp_path / "new" / "folder")
     for got, wanted in zip([*back.inputs, *back.outputs], [*given_.inputs, *given_.outputs], strict=True):
         assert same_bits(got, wanted)
+
+
+def test_hidden_values_are_written_and_left_when_read(tmp_path: Path) -> None:
+    query, given_ = golden_cases()["witness_v2_networks.txt"]
+    back = read_witness(query, write_witness(query, given_))
+    paths = write_tensors(query, given_, tmp_path)
+    assert [path.stem for path in paths] == ["X", "H", "Y", "V", "K", "W", "Z"]
+    for read in (back, read_tensors(query, tmp_path)):
+        assert [value.tolist() for value in read.inputs] == [[0], [0.5]]
+        assert [value.tolist() for value in read.outputs] == [[2], [2.5], [3]]
+    with pytest.raises(InputError, match="line 3: expected the header of H, found 'Y float32"):
+        read_witness(query, write_witness(query, given_).replace("H float32 [1]\n1.0\n", ""))
 
 
 def test_tensors_have_type_and_shape_of_the_declaration(tmp_path: Path) -> None:
