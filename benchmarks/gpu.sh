@@ -60,8 +60,10 @@ part engine-cuda.json 100 "$python" benchmarks/engine.py --device cuda --threads
 part engine-cpu.json 100 "$python" benchmarks/engine.py --threads 1 --lanes 64 512 4096 --repeats 3 --seconds 0.1 --no-loop
 part doctor.txt 30 "$python" -m falsifier doctor examples/digits.onnx --device cuda
 part auto.json 40 "$python" -m falsifier verify examples/digits_robust.vnnlib --network examples/digits.onnx --timeout 20 --json -
-if [ -f benchmarks/batch_fuzzing.py ]; then
-    part fuzzing.json 120 "$python" benchmarks/batch_fuzzing.py --only rq1 --device cuda
+instances=../shared/arena/instances.csv # a collection of competition instances (CONTRIBUTING.md)
+if [ -f benchmarks/batch_fuzzing.py ] && [ -f $instances ]; then
+    part fuzzing.json 150 "$python" benchmarks/batch_fuzzing.py $instances --rq 1 --device cuda \
+        --families rl --sizes 1 50 --count 50 --window 10 --runs 2
 fi
 tail -n 3 "$out/tests.txt"
 exit $failed
