@@ -84,7 +84,7 @@ def query_of(n: int, m: int) -> str:
 def step_shares(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     """One network: where the time of a step goes, for given numbers of lanes, single-threaded on the CPU.
 
-    Microseconds are the lower quartile over steps, so that what other programs interrupt does not count.
+    Microseconds of CPU time, the lower quartile over steps: what other programs take does not count.
     """
     case = CASES[name]
     network = load(export(build(case, options.rng_seed), torch.zeros(1, *case.shape)))
@@ -132,16 +132,16 @@ def _ascend(problem: Problem, lanes: Lanes) -> None:
 
 
 class Laps:
-    """When each call of a method began and ended."""
+    """When each call of a method began and ended, in CPU time of this thread, in which the engine computes too."""
 
     def __init__(self, owner: Any, name: str) -> None:
         self._times: list[tuple[float, float]] = []
         method = getattr(owner, name)
 
         def call(*arguments: Any, **named: Any) -> Any:
-            start = time.perf_counter()
+            start = time.thread_time()
             result = method(*arguments, **named)
-            self._times.append((start, time.perf_counter()))
+            self._times.append((start, time.thread_time()))
             return result
 
         setattr(owner, name, call)

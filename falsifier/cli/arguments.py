@@ -35,8 +35,8 @@ class Parser(argparse.ArgumentParser):
             "--device",
             default="auto",
             metavar="{auto,cpu,cuda,cuda:i}",
-            help="cpu: onnxruntime on the CPU; cuda, cuda:i: torch on that GPU; auto (default): the CPU first, and a "
-            "GPU if there is one for what that does not decide",
+            help="cpu: onnxruntime on the CPU; cuda, cuda:i: torch on that GPU; auto (default): the CPU first, then "
+            "a GPU, if there is one, for what that does not decide",
         )
 
 

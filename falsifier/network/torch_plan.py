@@ -245,11 +245,15 @@ def host_values(primitives: Iterable[Primitive]) -> set[str]:
     return names
 
 
+_OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "STATUS_ALLOC_FAILED")
+
+
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether a torch error means that memory ran out: CUDA has a class for it, the CPU allocator only a message."""
+    """Whether a torch error means that memory ran out: CUDA has a class for it, its libraries and the CPU a message."""
     import torch
 
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    text = str(error)
+    return isinstance(error, torch.OutOfMemoryError) or any(sign in text for sign in _OUT_OF_MEMORY)
 
 
 def required(primitives: Sequence[Primitive], inputs: Iterable[str], wanted: Iterable[str]) -> list[Primitive]:
