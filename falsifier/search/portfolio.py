@@ -34,9 +34,10 @@ def standard() -> Iterator[Stage]:
     yield Gradient()
 
     from falsifier.search.stages.flips import Flips
-    from falsifier.search.stages.hopping import Hopping
+    from falsifier.search.stages.hopping import Hopping, SignedHopping
     from falsifier.search.stages.nearest import Nearest
 
+    yield SignedHopping()
     yield Hopping()
     yield Flips()
     yield Nearest()

@@ -13,7 +13,7 @@ from falsifier.search.stages.descent import Descent
 from falsifier.search.stages.enumerate import Enumeration
 from falsifier.search.stages.flips import Flips
 from falsifier.search.stages.gradient import Gradient
-from falsifier.search.stages.hopping import Hopping
+from falsifier.search.stages.hopping import Hopping, SignedHopping
 from falsifier.search.stages.nearest import Nearest
 from falsifier.search.stages.probe import Probe
 from falsifier.search.stages.reach import Reach
@@ -173,6 +173,33 @@ def test_hopping_leaves_local_optima(torch: bool) -> None:
         formula = Formula(8, 1, height, slope)
         instance = toy(formula, "(assert (>= Y_0 1.6))", [-1] * 8, [1] * 8, 150_000, torch=torch)
         assert run(instance, seed, [Hopping()]).found
+
+
+@ARRAYS
+def test_signed_hopping_finds_what_one_weighting_of_atoms_hides(torch: bool) -> None:
+    """Two atoms along one direction of 100 dimensions conflict everywhere but in a narrow band behind a moat.
+
+    Weighed alike they meet in a local optimum short of the moat; lanes that weigh the first one most cross it.
+    """
+    direction = np.where(np.random.default_rng(1).random(100) < 0.5, -1, 1) / 100
+    knots, heights = [-1, 0.5, 0.86, 0.92, 1], [0.8, -2.8, 0.1, 0.1, -1.5]
+
+    def both(x: Floats) -> Floats:
+        along = x @ direction
+        return np.stack([along - 0.88, np.interp(along, knots, heights)], axis=1)
+
+    def pullback(x: Floats, seed: Floats) -> Floats:
+        piece = np.clip(np.searchsorted(knots, x @ direction) - 1, 0, 3)
+        slope = (np.diff(heights) / np.diff(knots))[piece]
+        return np.asarray((seed[:, :1] + seed[:, 1:] * slope[:, None]) * direction)
+
+    def instance(cap: int) -> Toy:
+        formula = Formula(100, 2, both, pullback)
+        return toy(formula, "(assert (>= Y_0 0))(assert (>= Y_1 0))", [-1] * 100, [1] * 100, cap, torch=torch)
+
+    for seed in SEEDS:
+        assert run(instance(20_000), seed, [SignedHopping()]).found
+    assert not run(instance(20_000), 0, [Hopping()]).found
 
 
 @ARRAYS
