@@ -60,3 +60,17 @@ class Candidates:
             self.rejections += 1
             self.refused[aim] = max(self.refused[aim], float(margin[lane]))
         return None
+
+    def ask(self, point: NDArray[Any]) -> bool:
+        """Whether the door confirms a full point `[n]` that was not offered before, whatever its margin. Costs one
+        evaluation; a refusal says nothing of the margin that would do.
+        """
+        mark = hash(point.tobytes())
+        if mark in self._seen or self._budget.evaluations_left() <= 0:
+            return False
+        self._seen.add(mark)
+        self._budget.charge(1)
+        if self._confirm(point):
+            return True
+        self.rejections += 1
+        return False

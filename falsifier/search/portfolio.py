@@ -34,11 +34,14 @@ def standard() -> Iterator[Stage]:
     yield Gradient()
 
     from falsifier.search.stages.flips import Flips
-    from falsifier.search.stages.hopping import Hopping
+    from falsifier.search.stages.hopping import Hopping, SignedHopping
+    from falsifier.search.stages.last_bits import LastBits
     from falsifier.search.stages.nearest import Nearest
 
+    yield SignedHopping()
     yield Hopping()
     yield Flips()
+    yield LastBits()
     yield Nearest()
 
 

@@ -13,7 +13,8 @@ from falsifier.search.stages.descent import Descent
 from falsifier.search.stages.enumerate import Enumeration
 from falsifier.search.stages.flips import Flips
 from falsifier.search.stages.gradient import Gradient
-from falsifier.search.stages.hopping import Hopping
+from falsifier.search.stages.hopping import Hopping, SignedHopping
+from falsifier.search.stages.last_bits import LastBits
 from falsifier.search.stages.nearest import Nearest
 from falsifier.search.stages.probe import Probe
 from falsifier.search.stages.reach import Reach
@@ -176,6 +177,33 @@ def test_hopping_leaves_local_optima(torch: bool) -> None:
 
 
 @ARRAYS
+def test_signed_hopping_finds_what_one_weighting_of_atoms_hides(torch: bool) -> None:
+    """Two atoms along one direction of 100 dimensions conflict everywhere but in a narrow band behind a moat.
+
+    Weighed alike they meet in a local optimum short of the moat; lanes that weigh the first one most cross it.
+    """
+    direction = np.where(np.random.default_rng(1).random(100) < 0.5, -1, 1) / 100
+    knots, heights = [-1, 0.5, 0.86, 0.92, 1], [0.8, -2.8, 0.1, 0.1, -1.5]
+
+    def both(x: Floats) -> Floats:
+        along = x @ direction
+        return np.stack([along - 0.88, np.interp(along, knots, heights)], axis=1)
+
+    def pullback(x: Floats, seed: Floats) -> Floats:
+        piece = np.clip(np.searchsorted(knots, x @ direction) - 1, 0, 3)
+        slope = (np.diff(heights) / np.diff(knots))[piece]
+        return np.asarray((seed[:, :1] + seed[:, 1:] * slope[:, None]) * direction)
+
+    def instance(cap: int) -> Toy:
+        formula = Formula(100, 2, both, pullback)
+        return toy(formula, "(assert (>= Y_0 0))(assert (>= Y_1 0))", [-1] * 100, [1] * 100, cap, torch=torch)
+
+    for seed in SEEDS:
+        assert run(instance(20_000), seed, [SignedHopping()]).found
+    assert not run(instance(20_000), 0, [Hopping()]).found
+
+
+@ARRAYS
 def test_flips_satisfy_clauses(torch: bool) -> None:
     """A planted 3-SAT formula over 24 variables as a step function: no gradient, plateaus everywhere."""
     rng = np.random.default_rng(1)
@@ -207,3 +235,32 @@ def test_nearest_looks_just_outside(lower: float) -> None:
     assert result.point[0] == np.float32(0.3)
     assert result.stage is not None
     assert result.stage.startswith("nearest")
+
+
+def test_last_bits_meets_what_rounding_hides() -> None:
+    """The margin is a few roundings short of 0 but for one point in 512 of those that nearly satisfy."""
+
+    def rough(x: Floats) -> Floats:
+        short = np.abs(x - 0.3).max(axis=1, keepdims=True)
+        bits = np.ascontiguousarray(x).view(np.int32) % 8
+        missed = ~(bits == 5).all(axis=1, keepdims=True)
+        return np.asarray(1 - np.maximum(short - 2e-3, 0) - 4e-7 * missed, dtype=np.float32)
+
+    for seed in SEEDS:
+        parts = (Formula(3, 1, rough), "(assert (>= Y_0 1))", [-1] * 3, [1] * 3, 60_000)
+        assert run(toy(*parts), seed, [Descent(), LastBits(1.0)]).found
+    assert not run(toy(*parts), 0, [Descent(), Flips()]).found
+
+
+def test_last_bits_shows_the_door_what_is_within_rounding() -> None:
+    """The door counts as satisfied what the search's bound, rounded inwards, excludes by less than one step."""
+    shown = []
+
+    def door(x: Floats) -> bool:
+        shown.append(x)
+        return bool(np.float32(x[0]) == np.float32(0.1))
+
+    instance = toy(plus(1), "(assert (>= Y_0 0.1))(assert (<= Y_0 0.1))", [-1], [1], 20_000)
+    result = run(instance, 0, [Hopping(), LastBits()], door)
+    assert result.found
+    assert len(shown) <= 48

@@ -1,40 +1,49 @@
 """Hopping: a population that climbs, moves and climbs again (basin hopping), the strongest of the stages given time.
 
 Lanes persist over turns. Each round moves every lane away from where it stands, climbs, and keeps the better of the two
-tops, mostly; per target the worst lanes give way to copies of the best.
+tops, mostly; per target the worst lanes give way to copies of the best. Two populations of this kind live side by side:
+short Polyak climbs follow a slope to its end at little cost, long signed ones leave more of the local optima behind.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from falsifier.arrays import Array, Rng, as_like, beside, is_numpy, namespace
 from falsifier.objective import Reduction
 from falsifier.search.allocation import spread
-from falsifier.search.ascent import climb
+from falsifier.search.ascent import Climb, climb
 from falsifier.search.moves import kick
 from falsifier.search.pace import Work
 from falsifier.search.population import Population
 from falsifier.search.run import Run
+from falsifier.search.signed import signed_climb
 from falsifier.search.starts import interleaved, mixed, place
 
 if TYPE_CHECKING:
     from falsifier.problem import Problem
 
-_STEPS = 40
 _FEWEST = 8  # lanes
+_LEAST = 16  # lanes that climbs are lengthened for
 _MOST_HOST, _MOST_DEVICE = 256, 4096
 _ROUNDS = 2  # that a turn should see
 _FRESH_NEAR, _FRESH_FAR = 0.1, 0.5  # share of lanes that start anew in a round, in islands that look near and far
 
 
+Ascent = Callable[["Run", "Problem", NDArray[np.int64], Array, int, Rng, Reduction], Climb]
+
+
 class Hopping:
-    """Rounds of moves and climbs."""
+    """Rounds of moves and Polyak climbs."""
 
     name = "hopping"
     growth = 2.0
+    steps = (40, 40)  # of a climb, at least and at most
+    ascent: Ascent = staticmethod(climb)
 
     def __init__(self, seconds: float = 0.3) -> None:
         self.slice = seconds
@@ -48,26 +57,31 @@ class Hopping:
     def turn(self, run: Run) -> None:
         """Rounds until the time is up; the last one may be cut short."""
         problem = run.batched
-        lanes = self._lanes(run, problem)
+        lanes, steps = self._size(run, problem)
         while run.going(lanes, Work.GRADIENT):
             rng = run.rng.spawn()
             x, population = self._deal(run, problem, lanes, rng)
             reduction = Reduction.HARD if self._rounds % 2 and problem.k > 1 else Reduction.HINGE
-            result = climb(run, problem, population.target, x, _STEPS, rng, reduction)
+            result = self.ascent(run, problem, population.target, x, steps, rng, reduction)
             population.accept(result.best, result.margin, rng.uniform((lanes,), np.empty(0)))
             population.renew()
             self._population = population
             self._rounds += 1
             run.rounds += 1
 
-    def _lanes(self, run: Run, problem: Problem) -> int:
-        """As many as let the turn see a few rounds, a power of two; a short turn does not cut a population."""
+    def _size(self, run: Run, problem: Problem) -> tuple[int, int]:
+        """Lanes and steps of a round: as many as let the turn see a few rounds, first longer climbs, then more lanes.
+
+        Lanes are a power of two; a short turn does not cut a population.
+        """
         most = _MOST_HOST if is_numpy(problem.like) else _MOST_DEVICE
-        fits = run.pace.fits(Work.GRADIENT, max(run.left(), 0.0) / (_ROUNDS * _STEPS), 16)
-        lanes = 1 << int(np.log2(np.clip(fits, _FEWEST, most)))
+        least, longest = self.steps
+        fits = run.pace.fits(Work.GRADIENT, max(run.left(), 0.0) / _ROUNDS, 16 * least)
+        steps = int(np.clip(fits // _LEAST, least, longest))
+        lanes = 1 << int(np.log2(np.clip(fits // steps, _FEWEST, most)))
         if self._population is not None and self._population.target.size <= 4 * lanes:
             lanes = max(lanes, self._population.target.size)
-        return max(1, min(lanes, run.room()))
+        return max(1, min(lanes, run.room())), steps
 
     def _deal(self, run: Run, problem: Problem, lanes: int, rng: Rng) -> tuple[Array, Population]:
         """Lanes dealt to targets, and the points to climb from: moved lanes, or fresh starts for new ones."""
@@ -98,3 +112,11 @@ class Hopping:
         fresh_share = as_like(share, problem.like, problem.dtype)
         moved = place(kick(rng, unit, unit[one], unit[two], fresh_share), lower, upper)
         return xp.where(old, moved, fresh), population
+
+
+class SignedHopping(Hopping):
+    """Rounds of moves and signed climbs."""
+
+    name = "signed-hopping"
+    steps = (40, 150)
+    ascent: Ascent = staticmethod(signed_climb)
