@@ -1,4 +1,4 @@
-"""The command `falsifier`: verify, supports, check, doctor, serve. One file per command, imported when it is called.
+"""The command `falsifier`. One file per command, imported when it is called.
 
 stdout carries answers alone, in the words of the VNN-LIB standard; everything else goes to stderr.
 Exit status: 0 for every completed run whatever the verdict, 2 for bad input, 1 for an internal error.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from falsifier import __version__
 
-COMMANDS = ("verify", "supports", "check", "doctor", "serve")
+COMMANDS = ("verify", "check", "explain", "convert", "doctor", "supports", "serve")
 _USAGE = f"""\
 usage: falsifier {{{",".join(COMMANDS)}}} ...   (falsifier COMMAND --help says more)
        falsifier --name | --version
@@ -22,9 +22,11 @@ Finds inputs of neural networks that satisfy a VNN-LIB query, that is, counterex
        falsifier verify property.vnnlib --network model.onnx --timeout 20
 
   verify    search for inputs that satisfy a VNN-LIB query
-  supports  say what this solver supports, for the standard's tools
   check     judge a witness, of this tool or of any other
+  explain   say in plain words what a query asks for
+  convert   write a query in the other version of VNN-LIB
   doctor    versions, devices, and which engine serves a model
+  supports  say what this solver supports, for the standard's tools
   serve     prepare one instance and wait for its run; the competition's scripts use it
 """
 _EXTRAS = {"onnxruntime": "cpu", "torch": "torch"}  # packages that come with an extra, which may have been left out
