@@ -288,6 +288,7 @@ def _conclude(draft: Result, found: SearchResult, problems: Problems, judge: Jud
         return _sat(draft, judge.witness)
     verdict = Verdict.TIMEOUT if found.reason is StopReason.DEADLINE else Verdict.UNKNOWN
     text = found.reason.value + (f"; nearest candidate: {judge.miss.reason}" if judge.miss else "")
+    text += f"; {problems.spec.assumed}" if problems.spec.assumed else ""
     return replace(draft, verdict=verdict, reason=found.reason, reason_text=text)
 
 

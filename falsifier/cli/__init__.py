@@ -45,7 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         case [command] if command in COMMANDS:
             from falsifier.cli.process import age
 
-            return _run(command, words[1:], time.monotonic() - (age() if arguments is None else 0.0))
+            if arguments is not None:
+                return _run(command, words[1:], time.monotonic())
+            return _leave(_run(command, words[1:], time.monotonic() - age()))
         case [unknown]:
             print(f"falsifier: no command {unknown!r}: use one of {', '.join(COMMANDS)}", file=sys.stderr)
             return 2
@@ -60,6 +62,20 @@ def _run(command: str, words: list[str], started: float) -> int:
     from importlib import import_module
 
     return reported(lambda: import_module(f"falsifier.cli.{command}").run(words, started))
+
+
+def _leave(status: int) -> int:
+    """End this process at once.
+
+    The answer is out. Taking the interpreter and the libraries down in order costs time, which may be over, and can
+    crash; a status other than that of the answer would lose it.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # whoever read it has gone
+            status = status or 1
+    os._exit(status)
 
 
 def reported(action: Callable[[], int]) -> int:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from falsifier.query.tree import Formula, Query
+from falsifier.spec.assumed import with_assumed
 from falsifier.spec.atoms import AtomTable, Literals, joined
 from falsifier.spec.bands import find_bands
 from falsifier.spec.boxes import Boxes, BoxLiterals, TooManyCellsError, boxes
@@ -47,7 +48,7 @@ class Spec:
     n, m: flat inputs and outputs (hidden elements too) over all networks; disjuncts: how many the normal form has
     (targets are those that are not empty). `tree` is set where the normal form would explode: then there is one target,
     whose slacks are the tree's roots. `empty`: no input can satisfy the query, for the `reason` given; targets and
-    domain are None then.
+    domain are None then. `assumed`: what was made up about inputs without bounds, for the user.
     """
 
     n: int
@@ -59,6 +60,7 @@ class Spec:
     targets: Targets | None = None
     tree: SlackTree | None = None
     reason: str = ""
+    assumed: str = ""
 
     @property
     def empty(self) -> bool:
@@ -147,6 +149,7 @@ def _compile(context: _Context, atoms: AtomTable, normal: NormalForm, builder: T
     bounds = with_implied(bounds, every.take(np.flatnonzero(clause < 0)), where, atoms, elimination)
     if builder is not None:
         bounds = _with_hull(bounds, builder, literals, elimination, context)
+    bounds, told = with_assumed(bounds, literals, t, where, elimination)
     box = boxes(bounds, t, where, elimination.follows, context.dtype, context.rounding)
     if not box.alive.any():
         return spec(
@@ -174,7 +177,7 @@ def _compile(context: _Context, atoms: AtomTable, normal: NormalForm, builder: T
         box.lower[:, bands.band.tied], box.upper[:, bands.band.tied] = bands.low, bands.high
         if tree is None:
             rows = rows.take(bands.left(rows.literals))
-    return spec(domain=domain, targets=_targets(rows, box, domain, atoms, context), tree=tree)
+    return spec(domain=domain, targets=_targets(rows, box, domain, atoms, context), tree=tree, assumed=told)
 
 
 def _others(count: int, listed: Ints) -> Ints:

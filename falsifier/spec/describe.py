@@ -71,7 +71,7 @@ def _region(spec: Spec, query: Query) -> list[str]:
     follow += 0 if domain.combination is None else len(domain.combination.tied)
     fixed = domain.n - domain.f - follow
     counted = [f"{domain.f} free"]
-    counted += [f"{int(np.sum(domain.integer))} of them whole"] if domain.any_integer else []
+    counted += [f"{int(np.sum(domain.integer))} of them whole"] if domain.rounds.integer else []
     counted += [f"{fixed} fixed"] if fixed else []
     counted += [f"{follow} determined by others"] if follow else []
     lines = [f"inputs: {_count(domain.n, 'number')}, {', '.join(counted)}"]
@@ -80,6 +80,8 @@ def _region(spec: Spec, query: Query) -> list[str]:
         least, middle, most = (f"{value:.4g}" for value in (width.min(), np.median(width), width.max()))
         lines[0] += f"; ranges {least} wide" if least == most else f"; ranges {least} to {most} wide, median {middle}"
         lines[0] += "" if len(targets.lower) == 1 else f", in {len(targets.lower)} boxes"
+    if spec.assumed:
+        lines.append(f"inputs: {spec.assumed}")
     if spec.tree is not None:
         lines.append(f"alternatives: nested, kept as one formula of {_count(spec.tree.atoms, 'comparison')}")
     else:
