@@ -72,6 +72,7 @@ def _region(spec: Spec, query: Query) -> list[str]:
     fixed = domain.n - domain.f - follow
     counted = [f"{domain.f} free"]
     counted += [f"{int(np.sum(domain.integer))} of them whole"] if domain.rounds.integer else []
+    counted += [f"{len(domain.band.tied)} of them by their difference to another"] if domain.band is not None else []
     counted += [f"{fixed} fixed"] if fixed else []
     counted += [f"{follow} determined by others"] if follow else []
     lines = [f"inputs: {_count(domain.n, 'number')}, {', '.join(counted)}"]

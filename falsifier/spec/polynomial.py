@@ -93,7 +93,7 @@ def _sum(parts: list[Polynomial]) -> Polynomial:
 
 
 def _product(parts: list[Polynomial]) -> Polynomial:
-    out = parts[0] if parts else {(): Fraction(1)}
+    out: Polynomial = parts[0] if parts else {(): Fraction(1)}
     for part in parts[1:]:
         if len(out) * len(part) > _MAX_MONOMIALS:
             raise UnsupportedError(f"a product of sums in the query expands to more than {_MAX_MONOMIALS} terms")
