@@ -27,6 +27,7 @@ from falsifier.spec.domain import Domain
 from falsifier.spec.elimination import Elimination, build_domain, carried, eliminate, with_ranges
 from falsifier.spec.forms import build_forms
 from falsifier.spec.implied import with_implied
+from falsifier.spec.infeasible import infeasible
 from falsifier.spec.layout import Layout, layout
 from falsifier.spec.margin import Rounding
 from falsifier.spec.stack import Rows, contradictory, stack, tightest
@@ -157,9 +158,14 @@ def _compile(context: _Context, atoms: AtomTable, normal: NormalForm, builder: T
         )
     rest = np.sort(np.r_[np.flatnonzero(~on_input), at[stays]])
     tree = None
+    rows = _rows(every.take(rest), clause[rest], box)
+    nowhere = np.zeros(0, np.int64) if told else infeasible(rows, box.lower, box.upper, where, atoms)
+    if len(nowhere) == int(box.alive.sum()):
+        return spec(
+            reason="empty input set: a comparison of inputs holds nowhere in their box" + " in every disjunct" * (t > 1)
+        )
     if builder is None:
-        rows = _rows(every.take(rest), clause[rest], box)
-        possible = _others(int(box.alive.sum()), contradictory(rows))
+        possible = _others(int(box.alive.sum()), np.r_[contradictory(rows), nowhere])
         if not len(possible):
             return spec(reason="the comparisons contradict each other" + " in every disjunct" * (t > 1))
         rows, box = _restricted(rows, box, possible)
