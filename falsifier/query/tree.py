@@ -178,6 +178,11 @@ class Table:
         right: Term = Constant(self.constant(i)) if self.right[i] < 0 else Reference(int(self.right[i]))
         return Compare(RELATIONS[self.relation[i]], Reference(int(self.left[i])), right)
 
+    def take(self, atoms: NDArray[np.int64]) -> Table:
+        """Some atoms of a conjunction, as one."""
+        columns = {name: getattr(self, name)[atoms] for name in ("left", "relation", "right", "value", "start", "stop")}
+        return Table(**columns, clauses=np.array([0, len(atoms)]), source=self.source)
+
     def expand(self) -> Or:
         """The same formula as nodes: for tests, printing and conversion, not for large tables."""
         bounds = zip(self.clauses[:-1].tolist(), self.clauses[1:].tolist(), strict=True)

@@ -42,12 +42,15 @@ def _network(network: NetworkDeclaration) -> str:
 def _question(query: Query) -> list[str]:
     what = "an input" if len(query.networks) == 1 else "one input for each network"
     words = Words(query)
-    asked, on_inputs = [], 0
+    asked: list[Formula] = []
+    on_inputs = 0
     for assertion, computed in zip(query.assertions, mentions_output(query), strict=True):
-        if computed or not _bounds(assertion):
+        if computed or not isinstance(assertion, Table) or len(assertion.clauses) != 2:
             asked.append(assertion)
-        else:
-            on_inputs += len(assertion) if isinstance(assertion, Table) else 1
+            continue
+        pairs = np.flatnonzero(assertion.right >= 0)
+        on_inputs += len(assertion) - len(pairs)
+        asked.extend([assertion.take(pairs)] if len(pairs) else [])
     shown = [line for assertion in asked[:_MOST] for line in words.lines(assertion)]
     more = len(asked) - _MOST
     return [
@@ -56,11 +59,6 @@ def _question(query: Query) -> list[str]:
         *([f"  and {_count(more, 'more assertion')}"] if more > 0 else []),
         "Finding one means that the property is violated.",
     ]
-
-
-def _bounds(assertion: Formula) -> bool:
-    """Whether an assertion over inputs is a conjunction of bounds."""
-    return isinstance(assertion, Table) and len(assertion.clauses) == 2 and bool((assertion.right < 0).all())
 
 
 def _region(spec: Spec, query: Query) -> list[str]:
