@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -54,6 +56,7 @@ class Answer:
     expected: str
     outcome: str
     seconds: float
+    cpu_seconds: float
     said: str
 
 
@@ -88,14 +91,20 @@ def _networks(text: str) -> tuple[str, ...]:
 def asked(solver: str, test: Case, timeout: float) -> Answer:
     """Run one test."""
     command = [solver, "verify", *test.arguments, "--timeout", str(timeout)]
-    start = time.monotonic()
+    start, used = time.monotonic(), _cpu_seconds()
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
         word, status, told = done.stdout.split("\n")[0].strip(), done.returncode, done.stderr.strip()
     except subprocess.TimeoutExpired:
         word, status, told = "", 1, "killed at the time limit"
-    seconds = time.monotonic() - start
-    return Answer(test.name, test.expected, outcome(word, status, test.expected), round(seconds, 2), told or word)
+    seconds, used = round(time.monotonic() - start, 2), round(_cpu_seconds() - used, 2)
+    return Answer(test.name, test.expected, outcome(word, status, test.expected), seconds, used, told or word)
+
+
+def _cpu_seconds() -> float:
+    """Of all children so far: what a test costs on a machine that others use as well."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
 
 
 def outcome(word: str, status: int, expected: str) -> str:
@@ -112,6 +121,10 @@ def compliance(solver: str) -> dict[str, bool]:
     from vnntest.core import compliance as suite
 
     return {name: bool(getattr(suite, f"check_{name}")(solver)[0]) for name in CHECKS}
+
+
+def _spread(values: list[float]) -> dict[str, float]:
+    return {"median": statistics.median(values), "most": max(values)} if values else {}
 
 
 def main() -> None:
@@ -140,6 +153,7 @@ def main() -> None:
             "tests": len(answers),
             "counts": {f"{expected} {what}": count for (expected, what), count in sorted(counts.items())},
             "seconds": round(sum(answer.seconds for answer in answers), 1),
+            "cpu seconds of a pass": _spread([a.cpu_seconds for a in answers if a.outcome == "pass"]),
             "compliance": compliance(options.solver),
             "not passed": [
                 asdict(a) for a in answers if a.outcome != "pass" and (a.expected, a.outcome) != ("unsat", "open")

@@ -31,15 +31,12 @@ def infeasible(rows: Rows, lower: NDArray[Any], upper: NDArray[Any], where: Layo
     forms = distinct(literals.form[several])
     if not len(forms) or len(forms) > _MOST:
         return np.zeros(0, np.int64)
-    eps = _SAFE * float(np.finfo(lower.dtype).eps)
+    found = []
     with np.errstate(over="ignore", invalid="ignore"):
-        low = np.nextafter(lower, np.array(-np.inf, lower.dtype)).astype(np.float64)
-        high = np.nextafter(upper, np.array(np.inf, upper.dtype)).astype(np.float64)
-        found = []
         for form in forms.tolist():
             mine = several[literals.form[several] == form]
-            box = np.zeros(len(mine), np.int64) if len(lower) == 1 else rows.target[mine]
-            least, greatest = _range(_terms(form, atoms), low[box], high[box], where, eps)
+            box = rows.target[mine] if len(lower) > 1 else np.zeros(1, np.int64)
+            least, greatest = _range(_terms(form, atoms), lower, upper, box, where)
             most = np.where(literals.sign[mine] > 0, greatest, -least)  # of sign * form
             found.append(rows.target[mine[most < literals.bound[mine]]])
     return distinct(np.concatenate(found))
@@ -53,27 +50,40 @@ def _terms(form: int, atoms: AtomTable) -> list[tuple[Monomial, float]]:
 
 
 def _range(
-    terms: list[tuple[Monomial, float]], low: Floats, high: Floats, where: Layout, eps: float
+    terms: list[tuple[Monomial, float]], lower: NDArray[Any], upper: NDArray[Any], box: Ints, where: Layout
 ) -> tuple[Floats, Floats]:
-    """Least and greatest values of a polynomial in boxes `[rows, n]`; infinite where they cannot be told."""
-    least, greatest = np.zeros((2, len(low)))
-    size, operations = np.zeros(len(low)), 2 + len(terms)
+    """Least and greatest values `[rows]` of a polynomial in the boxes `box` `[rows]`; infinite where they cannot be
+    told.
+    """
+
+    def ends(at: Ints) -> Floats:
+        """`[2, rows, at]`: the inputs' ranges, widened."""
+        sides = []
+        for side, outward in ((lower, -np.inf), (upper, np.inf)):
+            chosen = side[np.ix_(box, at)]
+            sides.append(np.nextafter(chosen, np.array(outward, side.dtype)).astype(np.float64))
+        return np.stack(sides)
+
+    single = np.array([where.x_of[monomial[0]] for monomial, _ in terms if len(monomial) == 1], np.int64)
+    parts = ends(single) * np.array([weight for monomial, weight in terms if len(monomial) == 1])
+    least, greatest = parts.min(axis=0).sum(axis=1), parts.max(axis=0).sum(axis=1)
+    size, operations = np.abs(parts).max(axis=0).sum(axis=1), 2 + len(terms)
     for monomial, weight in terms:
-        ends = np.ones((2, len(low)))
-        for slot in dict.fromkeys(monomial):
-            at, power = int(where.x_of[slot]), monomial.count(slot)
-            ends = _product(ends, _power(low[:, at], high[:, at], power))
-            operations += power + 1
-        scaled = np.sort(ends * weight, axis=0)
-        least, greatest = least + scaled[0], greatest + scaled[1]
-        size = size + np.abs(scaled).max(axis=0)
-    slip = operations * eps * size
+        if len(monomial) > 1:
+            value = np.full((2, len(box)), weight)
+            for slot in dict.fromkeys(monomial):
+                power = monomial.count(slot)
+                value = _product(value, _power(ends(where.x_of[[slot]])[:, :, 0], power))
+                operations += power + 1
+            least, greatest, size = least + value[0], greatest + value[1], size + np.abs(value).max(axis=0)
+    slip = operations * _SAFE * float(np.finfo(lower.dtype).eps) * size
     least, greatest = least - slip, greatest + slip
     return np.where(np.isnan(least), -np.inf, least), np.where(np.isnan(greatest), np.inf, greatest)
 
 
-def _power(low: Floats, high: Floats, power: int) -> Floats:
-    ends = np.sort(np.stack([low**power, high**power]), axis=0)
+def _power(range_: Floats, power: int) -> Floats:
+    low, high = range_
+    ends = np.sort(range_**power, axis=0)
     if power % 2 == 0:
         ends[0] = np.where((low <= 0) & (high >= 0), 0.0, ends[0])
     return ends
