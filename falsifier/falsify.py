@@ -197,6 +197,12 @@ class Problems:
         kinds = np.concatenate([np.full(i.size, i.dtype.kind) for i in self._network.reference.inputs])
         return bool(np.all((kinds == "f") | (np.abs(point) < 2 / np.finfo(point.dtype).eps)))
 
+    @property
+    def entered(self) -> bool:
+        """Whether a point was looked at that meets all that the query asks of inputs alone."""
+        made = [*self._problems.values(), *([self.single] if "single" in self.__dict__ else [])]
+        return any(problem.entered for problem in made)
+
     @cached_property
     def single(self) -> Problem:
         return Problem(self.spec, SingleSampleEngine(self._network.reference), self._budget)
@@ -318,6 +324,8 @@ def _conclude(draft: Result, found: SearchResult, problems: Problems, judge: Jud
         return _sat(draft, judge.witness)
     verdict = Verdict.TIMEOUT if found.reason is StopReason.DEADLINE else Verdict.UNKNOWN
     text = found.reason.value + (f"; nearest candidate: {judge.miss.reason}" if judge.miss else "")
+    text += "" if problems.entered else "; no point of the input region was found"
+    text += f"; {problems.spec.assumed}" if problems.spec.assumed else ""
     return replace(draft, verdict=verdict, reason=found.reason, reason_text=text)
 
 

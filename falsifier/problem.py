@@ -42,6 +42,7 @@ from falsifier.spec.margin import (
     score,
     slack,
 )
+from falsifier.spec.region import region_atoms
 from falsifier.spec.targets import Targets
 
 _CHUNK_BYTES = 1 << 28  # arrays of one chunk, together; on a CPU larger ones are no faster
@@ -90,6 +91,9 @@ class Problem:
         self._ascended = [self._outputs, self._slacks, Column(-math.inf), Column(0.0, self.f)]
         self._padded = not bool(np.all(spec.targets.present))
         self._aims = Aims(self.targets, self._padded)
+        region = region_atoms(spec)
+        self._region = None if region is None else as_like(region, self.like)
+        self.entered = region is None  # whether a point was evaluated that meets all that is asked of inputs alone
         # All forms for every lane, or gathered rows of each lane's own: on a CPU the two were measured to take the same
         # time at 16 to 64 forms per atom.
         self._all_forms = self.t == 1 or spec.targets.forms.r <= 16 * spec.targets.k
@@ -140,6 +144,7 @@ class Problem:
 
         columns = [self._outputs, self._slacks]
         outputs, slacks = self._chunks.run("forward", run, points.shape[0], columns)
+        self._look(slacks, target)
         return Evaluation(outputs, slacks, margin(slacks))
 
     def screen(self, points: Array) -> Array:
@@ -178,8 +183,9 @@ class Problem:
         lanes = points.shape[0]
         if self.tree is not None:
             inside = self._inside(points, slice(0, 1))
-            margins = margin(self._slack(inputs, outputs, self._aims.made(inputs[:, 0])))[:, None]
-            return self.xp.where(inside, margins, full((1, 1), -math.inf, margins))
+            slacks = self._slack(inputs, outputs, self._aims.made(inputs[:, 0]))
+            self._look(slacks, None, inside[:, 0])
+            return self.xp.where(inside, margin(slacks)[:, None], full((1, 1), -math.inf, slacks))
         rows, values = self.targets, form_values(self.targets.forms, inputs, outputs)
         size = max(1, _CHUNK_BYTES // (8 * lanes * (3 * self.k + self.f)))
         out = []
@@ -188,9 +194,19 @@ class Problem:
             form = rows.form[part]
             picked = take_columns(values, form.reshape(-1)).reshape(lanes, form.shape[0], self.k)
             present = rows.present[part] if self._padded else None
-            margins = self.xp.min(slack(picked, rows.sign[part], rows.bound[part], present), axis=2)
-            out.append(self.xp.where(self._inside(points, part), margins, full((1, 1), -math.inf, margins)))
+            slacks, inside = slack(picked, rows.sign[part], rows.bound[part], present), self._inside(points, part)
+            margins = self.xp.min(slacks, axis=2)
+            self._look(slacks, part, inside)
+            out.append(self.xp.where(inside, margins, full((1, 1), -math.inf, margins)))
         return self.xp.concat(out, axis=1)
+
+    def _look(self, slacks: Array, target: Array | slice | None, inside: Array | None = None) -> None:
+        """Note whether some lane meets its target's atoms of inputs alone: slacks `[.., k]`, of the given targets."""
+        if self._region is None or self.entered:
+            return
+        region = self._region if target is None or self.t == 1 else self._region[target]
+        met = self.xp.all((slacks >= 0) | ~region, axis=-1)
+        self.entered = bool(self.xp.any(met if inside is None else met & inside))
 
     def _inside(self, points: Array, part: slice) -> Array:
         """Whether points lie in the boxes of some targets: `[b, part]`, or `[b, 1]` where all share one box."""
@@ -226,6 +242,7 @@ class Problem:
 
         kind, cost = ("gradient", 1) if linear else ("general", 2)
         outputs, slacks, value, gradient = self._chunks.run(kind, run, lanes, self._ascended, cost)
+        self._look(slacks, target)
         return Evaluation(outputs, slacks, margin(slacks)), value, gradient
 
     def _scale(self, lanes: _Lanes) -> Array:

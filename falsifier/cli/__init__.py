@@ -1,4 +1,4 @@
-"""The command `falsifier`: verify, supports, check, doctor, serve. One file per command, imported when it is called.
+"""The command `falsifier`. One file per command, imported when it is called.
 
 stdout carries answers alone, in the words of the VNN-LIB standard; everything else goes to stderr.
 Exit status: 0 for every completed run whatever the verdict, 2 for bad input, 1 for an internal error.
@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from falsifier import __version__
 
-COMMANDS = ("verify", "supports", "check", "doctor", "serve")
+COMMANDS = ("verify", "check", "explain", "convert", "doctor", "supports", "serve")
 _USAGE = f"""\
 usage: falsifier {{{",".join(COMMANDS)}}} ...   (falsifier COMMAND --help says more)
        falsifier --name | --version
@@ -23,9 +23,11 @@ Finds inputs of neural networks that satisfy a VNN-LIB query, that is, counterex
        falsifier verify property.vnnlib --network model.onnx --timeout 20
 
   verify    search for inputs that satisfy a VNN-LIB query
-  supports  say what this solver supports, for the standard's tools
   check     judge a witness, of this tool or of any other
+  explain   say in plain words what a query asks for
+  convert   write a query in the other version of VNN-LIB
   doctor    versions, devices, and which engine serves a model
+  supports  say what this solver supports, for the standard's tools
   serve     prepare one instance and wait for its run; the competition's scripts use it
 """
 _EXTRAS = {"onnxruntime": "cpu", "torch": "torch"}  # packages that come with an extra, which may have been left out
@@ -44,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         case [command] if command in COMMANDS:
             from falsifier.cli.process import age
 
-            return _run(command, words[1:], time.monotonic() - (age() if arguments is None else 0.0))
+            if arguments is not None:
+                return _run(command, words[1:], time.monotonic())
+            return _leave(_run(command, words[1:], time.monotonic() - age()))
         case [unknown]:
             print(f"falsifier: no command {unknown!r}: use one of {', '.join(COMMANDS)}", file=sys.stderr)
             return 2
@@ -69,6 +73,20 @@ def _run(command: str, words: list[str], started: float) -> int:
     from importlib import import_module
 
     return reported(lambda: import_module(f"falsifier.cli.{command}").run(words, started))
+
+
+def _leave(status: int) -> int:
+    """End this process at once.
+
+    The answer is out. Taking the interpreter and the libraries down in order costs time, which may be over, and can
+    crash; a status other than that of the answer would lose it.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # whoever read it has gone
+            status = status or 1
+    os._exit(status)
 
 
 def reported(action: Callable[[], int]) -> int:

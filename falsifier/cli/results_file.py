@@ -31,22 +31,27 @@ class ResultsFile:
 
     def _replace(self, text: str) -> None:
         try:
-            self._write(Path(os.path.realpath(self._path)), text)
+            replace_text(Path(os.path.realpath(self._path)), text)
         except OSError as error:
             raise InputError(f"{self._path}: the results cannot be written ({error.strerror})") from None
 
-    def _write(self, path: Path, text: str) -> None:
-        if path.exists() and not path.is_file():  # a pipe or a device is not replaced
-            path.write_text(text)
-            return
-        part = path.with_name(f"{path.name}.{os.getpid()}.part")
-        try:
-            part.write_text(text)
-        except PermissionError:  # a folder may be closed while the file in it is open
-            path.write_text(text)
-            return
-        try:
-            os.replace(part, path)
-        except OSError:
-            part.unlink()
-            raise
+
+def replace_text(path: Path, text: str) -> None:
+    """Let a file hold a text: at every moment it is the old one or the whole new one. `path` is no symbolic link.
+
+    Raises OSError.
+    """
+    if path.exists() and not path.is_file():  # a pipe or a device is not replaced
+        path.write_text(text)
+        return
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text)
+    except PermissionError:  # a folder may be closed while the file in it is open
+        path.write_text(text)
+        return
+    try:
+        os.replace(part, path)
+    except OSError:
+        part.unlink()
+        raise

@@ -12,10 +12,14 @@ ELEMENT_TYPES = "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uin
 
 
 def _operators() -> Iterable[str]:
-    """Operators that run in batches. Others that onnxruntime runs go one sample at a time, without gradients."""
+    """Operators of the table: those that run in batches, those that constants vanish in, and those that are known to
+    run one sample at a time. Others that onnxruntime runs do so as well.
+    """
+    from falsifier.network.folding import FOLDED
     from falsifier.network.operators import LOWERINGS
+    from falsifier.network.operators.refused import NOWHERE
 
-    return sorted(operator for operator in LOWERINGS if "." not in operator)
+    return sorted(operator for operator in {*LOWERINGS, *FOLDED} - NOWHERE if "." not in operator)
 
 
 _TOPICS: dict[str, Iterable[str] | Callable[[], Iterable[str]]] = {
@@ -23,13 +27,14 @@ _TOPICS: dict[str, Iterable[str] | Callable[[], Iterable[str]]] = {
     "onnx-element-types": ELEMENT_TYPES.split(),
     "onnx-operators": _operators,
     "vnnlib-versions": ("1.0", "2.0"),
-    "hidden-node-theories": ("NH",),
+    "hidden-node-theories": ("NH", "H"),
     "multiple-input-output-theories": ("SIO", "MIO"),
-    "multiple-network-theories": ("SNET",),
+    "multiple-network-theories": ("SNET", "MENET", "MINET", "MNET"),
     "multiple-node-comparison-theories": ("SNC", "MNC"),
     "arithmetic-complexity-theories": ("BND", "OUTC", "LIN", "POLY"),
     "optimised-disjunctive-reasoning": ("true",),
     "serialise-assignments": ("true",),
+    "unsat-proofs": ("false",),
 }
 _OTHER_SPELLINGS = {"multiple-input-output-theories": "multiple-inputs-output-theories"}
 

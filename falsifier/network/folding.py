@@ -195,3 +195,6 @@ _NUMPY: dict[str, Callable[..., Array | None]] = {
     "Where": _quiet(np.where),
     "Not": _quiet(np.logical_not),
 }
+
+FOLDED = tuple(_NUMPY)
+"""Operators that are evaluated in numpy where their operands are constants; of others, onnxruntime says the value."""

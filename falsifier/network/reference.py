@@ -168,7 +168,7 @@ class Reference:
     def _read_inputs(self, shapes: Sequence[tuple[int, ...]] | None) -> tuple[TensorInfo, ...]:
         declared = self._session.get_inputs()
         if shapes is not None and len(shapes) != len(declared):
-            raise InputError(f"{self.origin}: the model has {len(declared)} inputs, {len(shapes)} are given")
+            raise InputError(f"{self.origin}: the model has {len(declared)} inputs, the query declares {len(shapes)}")
         infos = []
         for i, info in enumerate(declared):
             shape = tuple(d if isinstance(d, int) and d > 0 else 1 for d in info.shape)

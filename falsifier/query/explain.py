@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from falsifier.query.arithmetic import Arithmetic, Point
 from falsifier.query.evaluate import atoms, clauses, satisfied, sides
-from falsifier.query.tree import RELATIONS, And, Compare, Constant, Formula, Or, Query, Reference, Relation, Table
+from falsifier.query.tree import And, Compare, Formula, Or, Query, Relation, Table
 from falsifier.query.write import comparison
 
 
@@ -81,9 +81,7 @@ def _table_shortfall(table: Table, point: Point) -> tuple[float, Compare | None]
     clause = int(np.argmin(np.maximum.reduceat(far, table.clauses[:-1])))
     low, high = int(table.clauses[clause]), int(table.clauses[clause + 1])
     worst = low + int(np.argmax(far[low:high]))
-    right_slot = int(table.right[worst])
-    other = Constant(table.constant(worst)) if right_slot < 0 else Reference(right_slot)
-    return float(far[worst]), Compare(RELATIONS[table.relation[worst]], Reference(int(table.left[worst])), other)
+    return float(far[worst]), table.atom(worst)
 
 
 def _distance(difference: NDArray[np.float64], relation: NDArray[Any]) -> NDArray[np.float64]:

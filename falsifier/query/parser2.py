@@ -62,6 +62,7 @@ _RELATIONS = {
     "NotEqual": Relation.NE,
 }
 _SYNTAX = re.compile(r"syntax error at line (\d+), column (\d+): '(.*)'", re.DOTALL)
+_CONSTANT = re.compile(r"Expected (type .*), but found a (\w+)Constant")
 _TYPE_REMEDY = f"the types are {', '.join(_TYPES.values())}"
 
 
@@ -88,8 +89,11 @@ def _error(message: str, origin: str) -> InputError:
         return InputError(f"{origin}:{line}:{column}: VNN-LIB 2.0 does not allow '{token}' here; {_remedy(token)}")
     try:
         first = json.loads(message)["errors"][0]
-        what, symbol, hint = first["message"], first["offendingSymbol"], first["hint"]
-        return InputError(f"{origin}:{first['line']}: {what} '{symbol}'; {' '.join(hint.split())}")
+        what, symbol, hint = first["message"].rstrip("."), first["offendingSymbol"], " ".join(first["hint"].split())
+        shown = what if f"'{symbol}'" in what else f"{what} '{symbol}'"
+        if found := _CONSTANT.search(hint):
+            hint = f"{found[1].strip()} wants a number like {'1.0' if found[2].endswith('Int') else '1'}"
+        return InputError(f"{origin}:{first['line']}: {shown}; {hint}")
     except (ValueError, KeyError, IndexError, TypeError):
         return InputError(f"{origin}: the 2.0 parser refuses the text: {' '.join(message.split())}")
 

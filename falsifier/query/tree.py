@@ -193,15 +193,20 @@ class Table:
         """The constant of an atom as written."""
         return self.source[self.start[atom] : self.stop[atom]].decode()
 
+    def atom(self, i: int) -> Compare:
+        """One atom as a node."""
+        right: Term = Constant(self.constant(i)) if self.right[i] < 0 else Reference(int(self.right[i]))
+        return Compare(RELATIONS[self.relation[i]], Reference(int(self.left[i])), right)
+
+    def take(self, atoms: NDArray[np.int64]) -> Table:
+        """Some atoms of a conjunction, as one."""
+        columns = {name: getattr(self, name)[atoms] for name in ("left", "relation", "right", "value", "start", "stop")}
+        return Table(**columns, clauses=np.array([0, len(atoms)]), source=self.source)
+
     def expand(self) -> Or:
         """The same formula as nodes: for tests, printing and conversion, not for large tables."""
-
-        def compare(i: int) -> Compare:
-            right: Term = Constant(self.constant(i)) if self.right[i] < 0 else Reference(int(self.right[i]))
-            return Compare(RELATIONS[self.relation[i]], Reference(int(self.left[i])), right)
-
         bounds = zip(self.clauses[:-1].tolist(), self.clauses[1:].tolist(), strict=True)
-        return Or(tuple(And(tuple(compare(i) for i in range(a, b))) for a, b in bounds))
+        return Or(tuple(And(tuple(map(self.atom, range(a, b)))) for a, b in bounds))
 
 
 Formula: TypeAlias = Compare | And | Or | Table

@@ -74,7 +74,23 @@ def _stretch(source: Source, tokens: Tokens) -> _Stretch:
     )
     declared = np.sort(np.concatenate((declared, stream.token[functions + 1])))
     replace(stream, functions, 6, Token.DECLARED)
+    _check_types(source, tokens, stream)
     return _Stretch(tokens, stream, columns, declared, used)
+
+
+def _check_types(source: Source, tokens: Tokens, stream: Stream) -> None:
+    """Raise InputError for a declaration of anything but Real."""
+    shapes = (Token.NAME,), (Token.OPEN, Token.CLOSE, Token.NAME)
+    for command, rest in zip((Token.DECLARE_CONST, Token.DECLARE_FUN), shapes, strict=True):
+        for at in _matching(stream.kind, command, (Token.NAME, *rest, Token.CLOSE)).tolist():
+            name, word = stream.token[at + 1], stream.token[at + 1 + len(rest)]
+            shown = source.token(int(tokens.start[name]), int(tokens.stop[name]))
+            raise source.error(
+                int(tokens.start[word]),
+                int(tokens.stop[word]),
+                f"{shown} is declared as",
+                "VNN-LIB 1.0 knows Real alone: write Real (the network's own type counts), or a 2.0 query",
+            )
 
 
 def _matching(kind: NDArray[np.int8], first: Token, rest: tuple[Token, ...]) -> Index:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -21,6 +21,7 @@ from falsifier.query.tree import (
     Product,
     Query,
     Reference,
+    Relation,
     Sum,
     Table,
     Term,
@@ -33,18 +34,18 @@ _OPERATORS = {And: "and", Or: "or", Negate: "-", Difference: "-", Sum: "+", Prod
 def write(query: Query) -> str:
     """The query as text: declarations, then one assert a line. A conjunction of bounds becomes one assert for each."""
     lines = list(_declarations_1(query) if query.version[0] == 1 else _declarations_2(query))
-    name = _namer(query)
+    names = Names(query)
     for assertion in query.assertions:
         if isinstance(assertion, Table) and len(assertion.clauses) == 2:
-            lines.extend(f"(assert {atom})" for atom in _atoms(assertion, name))
+            lines.extend(f"(assert {atom})" for atom in _atoms(assertion, names))
         else:
-            lines.append(f"(assert {_formula(assertion, name)})")
+            lines.append(f"(assert {_formula(assertion, names)})")
     return "\n".join(lines) + "\n"
 
 
 def comparison(query: Query, atom: Compare) -> str:
     """One comparison as the text of its query writes it."""
-    return _formula(atom, query.slot_name)
+    return _formula(atom, Names(query))
 
 
 def _declarations_1(query: Query) -> Iterator[str]:
@@ -75,20 +76,25 @@ def _declaration(variable: Variable) -> str:
     return f"(declare-{word} {variable.name} {variable.dtype} [{shape}]{onnx_name})"
 
 
-def _namer(query: Query) -> Callable[[int], str]:
-    """Names of slots, made when first asked for."""
-    known: dict[int, str] = {}
-    spans = [(at, variable) for _, variable, at in query.offsets()]
-    starts = np.array([at for at, _ in spans], dtype=np.int64)
+class Names:
+    """How a query's version spells slots, made when first asked for, and relations."""
 
-    def name(slot: int) -> str:
-        found = known.get(slot)
+    def __init__(self, query: Query) -> None:
+        self._version = query.version[0]
+        self._spans = [(at, variable) for _, variable, at in query.offsets()]
+        self._starts = np.array([at for at, _ in self._spans], dtype=np.int64)
+        self._known: dict[int, str] = {}
+        self.relations = {
+            relation: "=" if relation is Relation.EQ and self._version == 1 else relation.value
+            for relation in RELATIONS
+        }
+
+    def __call__(self, slot: int) -> str:
+        found = self._known.get(slot)
         if found is None:
-            at, variable = spans[int(np.searchsorted(starts, slot, side="right")) - 1]
-            found = known[slot] = element(query.version[0], variable, slot - at)
+            at, variable = self._spans[int(np.searchsorted(self._starts, slot, side="right")) - 1]
+            found = self._known[slot] = element(self._version, variable, slot - at)
         return found
-
-    return name
 
 
 def element(version: int, variable: Variable, index: int) -> str:
@@ -100,8 +106,8 @@ def element(version: int, variable: Variable, index: int) -> str:
     return f"{variable.name}[{','.join(str(int(i)) for i in np.unravel_index(index, variable.shape))}]"
 
 
-def _atoms(table: Table, name: Callable[[int], str]) -> list[str]:
-    relations = [RELATIONS[code].value for code in table.relation.tolist()]
+def _atoms(table: Table, name: Names) -> list[str]:
+    relations = [name.relations[RELATIONS[code]] for code in table.relation.tolist()]
     columns = zip(relations, table.left.tolist(), table.right.tolist(), strict=True)
     return [
         f"({relation} {name(left)} {table.constant(i) if right < 0 else name(right)})"
@@ -109,14 +115,14 @@ def _atoms(table: Table, name: Callable[[int], str]) -> list[str]:
     ]
 
 
-def _table(table: Table, name: Callable[[int], str]) -> str:
+def _table(table: Table, name: Names) -> str:
     atoms = _atoms(table, name)
     bounds = table.clauses.tolist()
     clauses = [atoms[a] if b - a == 1 else f"(and {' '.join(atoms[a:b])})" for a, b in pairwise(bounds)]
     return clauses[0] if len(clauses) == 1 else f"(or {' '.join(clauses)})"
 
 
-def _formula(formula: Formula, name: Callable[[int], str]) -> str:
+def _formula(formula: Formula, name: Names) -> str:
     out: list[str] = []
     todo: list[Formula | Term | str] = [formula]
     while todo:
@@ -130,7 +136,7 @@ def _formula(formula: Formula, name: Callable[[int], str]) -> str:
         elif isinstance(part, Table):
             out.append(_table(part, name))
         else:
-            operator, parts = _opened(part)
+            operator, parts = _opened(part, name)
             out.append(f"({operator}")
             todo.append(")")
             for inner in reversed(parts):
@@ -138,9 +144,11 @@ def _formula(formula: Formula, name: Callable[[int], str]) -> str:
     return "".join(out)
 
 
-def _opened(part: Compare | And | Or | Negate | Sum | Difference | Product) -> tuple[str, tuple[Formula | Term, ...]]:
+def _opened(
+    part: Compare | And | Or | Negate | Sum | Difference | Product, name: Names
+) -> tuple[str, tuple[Formula | Term, ...]]:
     if isinstance(part, Compare):
-        return part.relation.value, (part.left, part.right)
+        return name.relations[part.relation], (part.left, part.right)
     if isinstance(part, Negate):
         return "-", (part.term,)
     if isinstance(part, Difference):

@@ -7,37 +7,17 @@ is recursive.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier.query.folding import fold
 from falsifier.query.tree import And, Compare, Formula, Or, Relation, Table
 from falsifier.records import record
 from falsifier.spec.atoms import AtomTable, has_unequal
 
-T = TypeVar("T")
 Ints = NDArray[np.int64]
-
-
-def fold(formula: Formula, leaf: Callable[[Compare | Table], T], join: Callable[[And | Or, list[T]], T]) -> T:
-    """Bottom up through a formula, children before parents, left to right."""
-    done: list[T] = []
-    stack: list[tuple[Formula, bool]] = [(formula, False)]
-    while stack:
-        node, ready = stack.pop()
-        if isinstance(node, (Compare, Table)):
-            done.append(leaf(node))
-        elif ready:
-            first = len(done) - len(node.parts)
-            parts = done[first:]
-            del done[first:]
-            done.append(join(node, parts))
-        else:
-            stack.append((node, True))
-            stack += [(part, False) for part in reversed(node.parts)]
-    return done[0]
 
 
 def conjuncts(assertions: Iterable[Formula]) -> list[Formula]:

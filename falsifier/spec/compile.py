@@ -18,6 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from falsifier.query.tree import Formula, Query
 from falsifier.records import record, replaced
+from falsifier.spec.assumed import with_assumed
 from falsifier.spec.atoms import AtomTable, Literals, joined
 from falsifier.spec.bands import find_bands
 from falsifier.spec.boxes import Boxes, BoxLiterals, TooManyCellsError, boxes
@@ -26,6 +27,7 @@ from falsifier.spec.domain import Domain
 from falsifier.spec.elimination import Elimination, build_domain, carried, eliminate, with_ranges
 from falsifier.spec.forms import build_forms
 from falsifier.spec.implied import with_implied
+from falsifier.spec.infeasible import infeasible
 from falsifier.spec.layout import Layout, layout
 from falsifier.spec.margin import Rounding
 from falsifier.spec.stack import Rows, contradictory, stack, tightest
@@ -47,7 +49,7 @@ class Spec:
     n, m: flat inputs and outputs (hidden elements too) over all networks; disjuncts: how many the normal form has
     (targets are those that are not empty). `tree` is set where the normal form would explode: then there is one target,
     whose slacks are the tree's roots. `empty`: no input can satisfy the query, for the `reason` given; targets and
-    domain are None then.
+    domain are None then. `assumed`: what was made up about inputs without bounds, for the user.
     """
 
     n: int
@@ -59,6 +61,7 @@ class Spec:
     targets: Targets | None = None
     tree: SlackTree | None = None
     reason: str = ""
+    assumed: str = ""
 
     @property
     def empty(self) -> bool:
@@ -147,6 +150,7 @@ def _compile(context: _Context, atoms: AtomTable, normal: NormalForm, builder: T
     bounds = with_implied(bounds, every.take(np.flatnonzero(clause < 0)), where, atoms, elimination)
     if builder is not None:
         bounds = _with_hull(bounds, builder, literals, elimination, context)
+    bounds, told = with_assumed(bounds, literals, t, where, elimination)
     box = boxes(bounds, t, where, elimination.follows, context.dtype, context.rounding)
     if not box.alive.any():
         return spec(
@@ -154,9 +158,14 @@ def _compile(context: _Context, atoms: AtomTable, normal: NormalForm, builder: T
         )
     rest = np.sort(np.r_[np.flatnonzero(~on_input), at[stays]])
     tree = None
+    rows = _rows(every.take(rest), clause[rest], box)
+    nowhere = np.zeros(0, np.int64) if told else infeasible(rows, box.lower, box.upper, where, atoms)
+    if len(nowhere) == int(box.alive.sum()):
+        return spec(
+            reason="empty input set: a comparison of inputs holds nowhere in their box" + " in every disjunct" * (t > 1)
+        )
     if builder is None:
-        rows = _rows(every.take(rest), clause[rest], box)
-        possible = _others(int(box.alive.sum()), contradictory(rows))
+        possible = _others(int(box.alive.sum()), np.r_[contradictory(rows), nowhere])
         if not len(possible):
             return spec(reason="the comparisons contradict each other" + " in every disjunct" * (t > 1))
         rows, box = _restricted(rows, box, possible)
@@ -174,7 +183,7 @@ def _compile(context: _Context, atoms: AtomTable, normal: NormalForm, builder: T
         box.lower[:, bands.band.tied], box.upper[:, bands.band.tied] = bands.low, bands.high
         if tree is None:
             rows = rows.take(bands.left(rows.literals))
-    return spec(domain=domain, targets=_targets(rows, box, domain, atoms, context), tree=tree)
+    return spec(domain=domain, targets=_targets(rows, box, domain, atoms, context), tree=tree, assumed=told)
 
 
 def _others(count: int, listed: Ints) -> Ints:

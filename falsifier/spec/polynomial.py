@@ -79,27 +79,29 @@ def _popped(done: list[Polynomial], count: int) -> list[Polynomial]:
 
 
 def _scaled(polynomial: Polynomial, factor: Fraction) -> Polynomial:
-    return {monomial: weight * factor for monomial, weight in polynomial.items()}
+    if factor == 1:
+        return polynomial
+    return {monomial: -weight if factor == -1 else weight * factor for monomial, weight in polynomial.items()}
 
 
 def _sum(parts: list[Polynomial]) -> Polynomial:
-    out: Polynomial = {}
-    for part in parts:
+    out = dict(parts[0]) if parts else {}
+    for part in parts[1:]:
         for monomial, weight in part.items():
-            out[monomial] = out.get(monomial, Fraction(0)) + weight
+            out[monomial] = out[monomial] + weight if monomial in out else weight
     return out
 
 
 def _product(parts: list[Polynomial]) -> Polynomial:
-    out: Polynomial = {(): Fraction(1)}
-    for part in parts:
+    out: Polynomial = parts[0] if parts else {(): Fraction(1)}
+    for part in parts[1:]:
         if len(out) * len(part) > _MAX_MONOMIALS:
             raise UnsupportedError(f"a product of sums in the query expands to more than {_MAX_MONOMIALS} terms")
         grown: Polynomial = {}
         for left, a in out.items():
             for right, b in part.items():
-                monomial = tuple(sorted(left + right))
-                grown[monomial] = grown.get(monomial, Fraction(0)) + a * b
+                monomial, weight = tuple(sorted(left + right)), a if b == 1 else b if a == 1 else a * b
+                grown[monomial] = grown[monomial] + weight if monomial in grown else weight
         out = grown
     return out
 

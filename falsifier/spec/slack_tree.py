@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.arrays import Array, arange, full, gather, namespace
+from falsifier.query.folding import fold
 from falsifier.query.tree import And, Compare, Formula, Relation, Table
 from falsifier.spec.atoms import AtomTable, Literals, has_unequal
-from falsifier.spec.clauses import fold
 from falsifier.spec.elimination import Elimination
 from falsifier.spec.layout import Layout
 

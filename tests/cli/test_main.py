@@ -11,7 +11,7 @@ import pytest
 from command import falsifier
 
 import falsifier as package
-from falsifier.cli import main
+from falsifier.cli import COMMANDS, main
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -96,7 +96,7 @@ def test_a_package_that_was_left_out(
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", ["verify", "supports", "check", "doctor", "serve"])
+@pytest.mark.parametrize("command", list(COMMANDS))
 def test_help(command: str) -> None:
     done = falsifier(command, "--help")
     assert done.returncode == 0

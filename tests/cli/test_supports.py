@@ -7,6 +7,7 @@ import re
 import pytest
 
 from falsifier.cli import main
+from falsifier.network.folding import FOLDED
 from falsifier.network.operators import LOWERINGS
 
 
@@ -20,14 +21,15 @@ def lines(topic: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
     [
         ("onnx-opset-versions", ["7", "23"]),
         ("vnnlib-versions", ["1.0", "2.0"]),
-        ("hidden-node-theories", ["NH"]),
+        ("hidden-node-theories", ["NH", "H"]),
         ("multiple-input-output-theories", ["SIO", "MIO"]),
         ("multiple-inputs-output-theories", ["SIO", "MIO"]),
-        ("multiple-network-theories", ["SNET"]),
+        ("multiple-network-theories", ["SNET", "MENET", "MINET", "MNET"]),
         ("multiple-node-comparison-theories", ["SNC", "MNC"]),
         ("arithmetic-complexity-theories", ["BND", "OUTC", "LIN", "POLY"]),
         ("optimised-disjunctive-reasoning", ["true"]),
         ("serialise-assignments", ["true"]),
+        ("unsat-proofs", ["false"]),
     ],
 )
 def test_topics(topic: str, expected: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,8 +39,9 @@ def test_topics(topic: str, expected: list[str], capsys: pytest.CaptureFixture[s
 
 def test_operators_are_those_of_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     found = lines("onnx-operators", capsys)
-    assert {"Relu", "Gemm", "Conv", "MatMul"} <= set(found)
-    assert set(found) <= set(LOWERINGS)
+    assert {"Relu", "Gemm", "Conv", "MatMul", "Constant", "Loop"} <= set(found)
+    assert set(found) <= {*LOWERINGS, *FOLDED}
+    assert not {"RandomNormalLike", "StringConcat"} & set(found)
     assert all(re.fullmatch("[A-Z][A-Za-z0-9]*", operator) for operator in found)
 
 

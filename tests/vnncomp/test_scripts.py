@@ -12,10 +12,13 @@ from pathlib import Path
 import models
 import pytest
 from bad_input import BAD, spoil
+from bad_queries import MISTAKES, UNKNOWN, models_for
 from scripts import SCRIPTS, STALE, environment, finish, run_instance, start
 from several_networks import FALLS, bent
 
-from falsifier.query import read
+from falsifier.query import parse, read
+from falsifier.query.convert import to_2
+from falsifier.query.write import write
 from falsifier.witness.text import read_witness
 
 OPEN = ("timeout", "unknown")
@@ -171,3 +174,30 @@ def test_prepare_leaves_nothing(easy: Path) -> None:
     )
     assert done.returncode == 0
     assert {path.name: path.read_bytes() for path in easy.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", ["index too large", "network superfluous", "another copy", "input without bounds"])
+def test_mistakes_in_2_0_queries(tmp_path: Path, name: str) -> None:
+    models_for(tmp_path)
+    (tmp_path / "prop.vnnlib").write_text(MISTAKES[name].text)
+    literal = str([tuple(given.split("=")) for given in MISTAKES[name].given])
+    outcome = run_instance(literal, "prop.vnnlib", "20", tmp_path)
+    assert (outcome.status, outcome.results) == (0, "unknown\n" if name in UNKNOWN else "error\n")
+    told = [line for line in outcome.stderr.splitlines() if not line.startswith("+")]
+    assert len(told) == 1, outcome.stderr
+
+
+@pytest.mark.parametrize(("folder", "version"), [("2.0", 1), ("1.0", 2)])
+def test_the_text_decides_the_version_not_the_folder(tmp_path: Path, folder: str, version: int) -> None:
+    """As in the competition's benchmark folders, 1.0/vnnlib and 2.0/vnnlib beside each other's onnx."""
+    base = tmp_path / "benchmarks" / "test" / folder
+    models.save(models.identity(), base / "onnx" / "net.onnx")
+    text = models.declare(1, 1) + models.box(["0"], ["1e0"]) + "(assert (>= Y_0 25e-2))\n"
+    text = text if version == 1 else write(to_2(parse(text)))
+    (base / "vnnlib").mkdir()
+    (base / "vnnlib" / "prop.vnnlib").write_text(text)
+    onnx, prop = (f"./benchmarks/test/{folder}/{name}" for name in ("onnx/net.onnx", "vnnlib/prop.vnnlib"))
+    outcome = run_instance(onnx, prop, "20", tmp_path)
+    assert (outcome.status, outcome.word) == (0, "sat")
+    assert (outcome.results or "").startswith("sat\n((X_0 " if version == 1 else "sat\nX real [1]\n")
+    assert run_instance(f"[('N', '{onnx}')]", prop, "20", tmp_path).word == "sat"

@@ -9,19 +9,21 @@ from falsifier.errors import UnsupportedError
 from falsifier.network.operators import Node
 from falsifier.network.program import Builder, Operand
 
+_RANDOM, _TEXT = "it is random", "it is no function of numbers"
 _REASONS = {
     "how many results there are depends on the input": "NonZero NonMaxSuppression Unique",
     "its shape depends on the input": "ConstantOfShape Range",
-    "it is random": "Bernoulli Multinomial RandomNormalLike RandomUniformLike",
+    _RANDOM: "Bernoulli Multinomial RandomNormalLike RandomUniformLike",
     "control flow is not lowered": "Loop Scan SequenceMap",
     "sequences and optional values are not lowered": (
         "Optional OptionalGetElement OptionalHasElement SequenceAt SequenceConstruct SequenceErase SequenceInsert "
         "SequenceLength SplitToSequence ConcatFromSequence"
     ),
-    "it is no function of numbers": (
-        "ImageDecoder RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer"
-    ),
+    _TEXT: ("ImageDecoder RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer"),
 }
+
+NOWHERE = frozenset(f"{_REASONS[_RANDOM]} {_REASONS[_TEXT]}".split())
+"""Those of them that give a network no answer at all: what they compute is random, or not of numbers."""
 
 
 def _refuse(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
