@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             if arguments is not None:
                 return _run(command, words[1:], time.monotonic())
-            return _leave(_run(command, words[1:], time.monotonic() - age()))
+            return _run(command, words[1:], time.monotonic() - age())
         case [unknown]:
             print(f"falsifier: no command {unknown!r}: use one of {', '.join(COMMANDS)}", file=sys.stderr)
             return 2
@@ -61,8 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def entry() -> NoReturn:
     """Run the command of this process, and end it."""
     status = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # whoever read it has gone
+            status = status or 1
     # The answer is out. Taking the interpreter and the libraries down in order costs time and can crash, and a status
     # other than that of the answer would lose it.
     os._exit(status)
@@ -73,20 +76,6 @@ def _run(command: str, words: list[str], started: float) -> int:
     from importlib import import_module
 
     return reported(lambda: import_module(f"falsifier.cli.{command}").run(words, started))
-
-
-def _leave(status: int) -> int:
-    """End this process at once.
-
-    The answer is out. Taking the interpreter and the libraries down in order costs time, which may be over, and can
-    crash; a status other than that of the answer would lose it.
-    """
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:  # whoever read it has gone
-            status = status or 1
-    os._exit(status)
 
 
 def reported(action: Callable[[], int]) -> int:
