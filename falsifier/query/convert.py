@@ -7,7 +7,6 @@ the other version cannot say exactly is refused.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import NoReturn
 
@@ -35,6 +34,7 @@ from falsifier.query.tree import (
     Variable,
 )
 from falsifier.query.write import comparison
+from falsifier.records import replaced
 
 DEEPEST = 1900  # brackets: the reference parser of 2.0 recurses, and ours stops at 2000
 _FLOATS = ("real", "float16", "float32", "float64", "bfloat16")
@@ -55,7 +55,7 @@ def to_2(query: Query, inputs: Variable | None = None, outputs: Variable | None 
     (network,) = query.networks
     x, y = (_declared(query, *pair) for pair in ((network.inputs[0], inputs), (network.outputs[0], outputs)))
     if x.dtype != y.dtype or x.dtype not in _FLOATS:
-        x, y = replace(x, dtype="real"), replace(y, dtype="real")
+        x, y = replaced(x, dtype="real"), replaced(y, dtype="real")
     assertions = []
     for assertion in query.assertions:
         written = _rewritten(assertion, partial(_plain_leaf, query))
@@ -80,7 +80,7 @@ def _declared(query: Query, flat: Variable, known: Variable | None) -> Variable:
         return flat
     if flat.size not in ((known.size, 0) if flat.kind is Kind.OUTPUT else (known.size,)):
         raise InputError(f"{query.origin}: declares {flat.size} {word}s {flat.name}, the network has {known.size}")
-    return replace(known, name=flat.name, kind=flat.kind)
+    return replaced(known, name=flat.name, kind=flat.kind)
 
 
 def to_1(query: Query) -> Query:
@@ -158,7 +158,7 @@ def _plain_table(query: Query, table: Table) -> Table:
     ends = np.cumsum([len(text) for text in texts]) + len(source)
     new_start, new_stop = table.start.copy(), table.stop.copy()
     new_start[changed], new_stop[changed] = np.r_[len(source), ends[:-1]], ends
-    return replace(table, start=new_start, stop=new_stop, source=b"".join([source, *texts]))
+    return replaced(table, start=new_start, stop=new_stop, source=b"".join([source, *texts]))
 
 
 # --- 2.0 to 1.0 ---
@@ -200,4 +200,4 @@ def _sayable_table(query: Query, table: Table) -> Table:
     codes[(np.cumsum(copies) - copies)[equal]] = Relation.LE.code
     clauses = np.concatenate(([0], np.cumsum(copies)))[table.clauses]
     columns = {name: getattr(table, name)[atom] for name in ("left", "right", "value", "start", "stop")}
-    return replace(table, relation=codes, clauses=clauses, **columns)
+    return replaced(table, relation=codes, clauses=clauses, **columns)
