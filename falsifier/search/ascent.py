@@ -52,7 +52,7 @@ def climb(
     box = bounds(problem, aim)
     rules = _Rules.drawn(rng, x, problem.k > 1 and reduction is Reduction.HINGE, steps)
     window = straight_through(problem, lanes)
-    level = _level(run, problem, target)
+    level = refused_level(run, problem, target)
     if level is not None:
         reduction = Reduction.HARD  # the sum of what atoms lack is flat beyond the bound
     best, best_margin = x + xp.zeros_like(x), full((lanes,), -float("inf"), x)
@@ -149,7 +149,7 @@ class _Rules:
         return xp.where(self._weighted, lack * (slack.shape[1] / total) + 0.01, full((1, 1), 1.0, slack))
 
 
-def _level(run: Run, problem: Problem, target: NDArray[np.int64]) -> Array | None:
+def refused_level(run: Run, problem: Problem, target: NDArray[np.int64]) -> Array | None:
     """Margins `[b]` to aim at where the door refused some: twice the greatest refused; None where it refused none."""
     refused = run.candidates.refused
     if not np.isfinite(refused).any():

@@ -17,6 +17,7 @@ from falsifier.arrays import Array, Rng, as_like, beside, is_numpy, namespace
 from falsifier.objective import Reduction
 from falsifier.search.allocation import spread
 from falsifier.search.ascent import Climb, climb
+from falsifier.search.dilation import dilated_climb
 from falsifier.search.moves import kick
 from falsifier.search.pace import Work
 from falsifier.search.population import Population
@@ -120,3 +121,11 @@ class SignedHopping(Hopping):
     name = "signed-hopping"
     steps = (40, 150)
     ascent: Ascent = staticmethod(signed_climb)
+
+
+class DilatedHopping(Hopping):
+    """Rounds of moves and dilated climbs."""
+
+    name = "dilated-hopping"
+    steps = (40, 100)
+    ascent: Ascent = staticmethod(dilated_climb)

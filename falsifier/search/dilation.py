@@ -1,0 +1,145 @@
+"""Dilated climbs: Polyak steps in a metric that each lane learns on its way (Shor's r-algorithm).
+
+Where a margin is piecewise linear its gradient jumps from face to face, and steps along it zigzag across the ridge
+where the faces meet. The difference of two successive gradients is normal to that ridge: the metric shrinks this
+direction, so that what is left of the gradient points along the ridge. In the unit cube of the box, with B = I at first,
+
+    r <- B^T (g/|g| - g'/|g'|), of length 1      g, g': this gradient and the last one
+    B <- B (I + (1/alpha - 1) r r^T)
+    x <- x + min(1.1 lack / |B^T g|, cap) * B B^T g / |B^T g|
+
+B is kept as I + U R^T, one column of each per step: cheaper than a matrix where the free inputs outnumber the steps.
+Source: N. Z. Shor, Minimization Methods for Non-Differentiable Functions, Springer 1985, chapter 3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.arrays import Array, Rng, as_like, full, is_numpy, namespace
+from falsifier.objective import Reduction
+from falsifier.search.ascent import Climb, refused_level
+from falsifier.search.pace import Work
+from falsifier.search.run import Run, bounds, host_margin
+from falsifier.search.signed import drawn_weights
+from falsifier.search.windows import straight_through
+
+if TYPE_CHECKING:
+    from falsifier.problem import Problem
+
+_ALPHA = 1.7  # by which the difference of two gradients is shrunk
+_OVER = 0.1
+_FIRST, _LAST = 0.2, 0.01  # cap on the longest coordinate of a step, in widths
+_WEIGHED = 0.6  # share of the climb in which atoms are weighed
+_TINY = 1e-20
+
+
+def dilated_climb(
+    run: Run, problem: Problem, target: NDArray[np.int64], x: Array, steps: int, rng: Rng, reduction: Reduction
+) -> Climb:
+    """Up to `steps` steps from `x` `[b, f]`; fewer where the turn or the search ends. The door sees hits at once.
+
+    Like signed climbs, every lane weighs the atoms of its target in a way of its own until the last part of the climb.
+    """
+    xp = namespace(x)
+    lanes = x.shape[0]
+    aim = as_like(target, problem.like)
+    lower, upper = bounds(problem, aim)
+    width = upper - lower
+    weights = drawn_weights(rng, lanes, problem.k, x) if problem.k > 1 else None
+    window = straight_through(problem, lanes)
+    level = refused_level(run, problem, target)
+    if level is not None:
+        reduction = Reduction.HARD  # the sum of what atoms lack is flat beyond the bound
+    best, best_margin = x + 0 * x, full((lanes,), -float("inf"), x)
+    metric = _Metric(x, steps)
+    look = 1 if is_numpy(x) else 8  # steps between looks at margins: each is a host synchronisation
+    for step in range(steps):
+        if not run.going(lanes, Work.GRADIENT):
+            break
+        scale = weights if step < _WEIGHED * steps else None
+        with run.timed(Work.GRADIENT, lanes):
+            evaluation, score, gradient = problem.ascend(x, aim, reduction, scale, window)
+        margin = evaluation.margin
+        better = margin > best_margin
+        best_margin = xp.where(better, margin, best_margin)
+        best = xp.where(better[:, None], x, best)
+        if step % look == 0 and float(margin.max()) >= 0:
+            run.offer(problem, x, target, host_margin(margin))
+            if run.found is not None:
+                break
+        lack = -score if level is None else xp.maximum(level - score, 0 * score)
+        cap = _FIRST * (_LAST / _FIRST) ** (step / max(1, steps - 1))
+        x = xp.clip(x + metric.step(_followed(gradient * width, x, lower, upper), lack, cap) * width, lower, upper)
+    run.offer(problem, best, target, host_margin(best_margin))
+    return Climb(best, host_margin(best_margin))
+
+
+def _followed(slope: Array, x: Array, lower: Array, upper: Array) -> Array:
+    """A slope `[b, f]` without the coordinates that point out of the box; 0 in lanes where it is not finite."""
+    xp = namespace(slope)
+    outwards = ((x <= lower) & (slope < 0)) | ((x >= upper) & (slope > 0))
+    usable = xp.isfinite(xp.sum(xp.abs(slope), axis=1))[:, None]
+    return xp.where(usable & ~outwards, slope, 0 * x)
+
+
+class _Metric:
+    """B of every lane, as a matrix `[b, f, f]` or as U^T and R^T `[b, steps, f]`, and B^T g / |g| of the last step."""
+
+    def __init__(self, like: Array, steps: int) -> None:
+        xp = namespace(like)
+        lanes, f = like.shape
+        self._dense = f <= steps
+        shape = (lanes, f, f) if self._dense else (2, lanes, steps, f)
+        self._stored = xp.zeros(shape, dtype=like.dtype, device=like.device)
+        if self._dense:
+            self._stored += xp.eye(f, dtype=like.dtype, device=like.device)[None]
+        self._last: Array | None = None
+        self._count = 0
+
+    def step(self, slope: Array, lack: Array, cap: float) -> Array:
+        """The step `[b, f]` in the unit cube for a slope `[b, f]` of lanes that lack this much `[b]`."""
+        xp = namespace(slope)
+        length = xp.sqrt(xp.vecdot(slope, slope))[:, None]
+        pulled = self._transposed(slope / (length + _TINY))
+        if self._last is None:
+            shrunk = pulled
+        else:
+            r = pulled - self._last
+            size = xp.sqrt(xp.vecdot(r, r))[:, None]
+            r = xp.where(size > 1e-6, r / (size + _TINY), 0 * r)
+            shrunk = pulled + (1 / _ALPHA - 1) * xp.vecdot(r, pulled)[:, None] * r
+            self._shrink(r)
+        self._last = shrunk
+        size = xp.sqrt(xp.vecdot(shrunk, shrunk))[:, None]
+        direction = self._applied(shrunk / (size + _TINY))
+        longest = xp.max(xp.abs(direction), axis=1)[:, None]
+        wanted = (1 + _OVER) * xp.clip(lack, 0, 1e30)[:, None] / (size * length + _TINY)
+        reach = xp.minimum(wanted, cap / (longest + _TINY))
+        return xp.where((length > 0) & xp.isfinite(reach), reach * direction, 0 * direction)
+
+    def _transposed(self, g: Array) -> Array:
+        """B^T g."""
+        if self._dense:
+            return (g[:, None, :] @ self._stored)[:, 0, :]
+        u, r = self._stored[0, :, : self._count], self._stored[1, :, : self._count]
+        return g + ((u @ g[:, :, None])[:, None, :, 0] @ r)[:, 0, :]
+
+    def _applied(self, v: Array) -> Array:
+        """B v."""
+        if self._dense:
+            return (self._stored @ v[:, :, None])[:, :, 0]
+        u, r = self._stored[0, :, : self._count], self._stored[1, :, : self._count]
+        return v + ((r @ v[:, :, None])[:, None, :, 0] @ u)[:, 0, :]
+
+    def _shrink(self, r: Array) -> None:
+        """B <- B (I + (1/alpha - 1) r r^T)."""
+        u = (1 / _ALPHA - 1) * self._applied(r)
+        if self._dense:
+            self._stored += u[:, :, None] * r[:, None, :]
+        else:
+            self._stored[0, :, self._count], self._stored[1, :, self._count] = u, r
+        self._count += 1
