@@ -7,6 +7,7 @@ the other version cannot say exactly is refused.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import NoReturn
 
@@ -158,7 +159,7 @@ def _plain_table(query: Query, table: Table) -> Table:
     ends = np.cumsum([len(text) for text in texts]) + len(source)
     new_start, new_stop = table.start.copy(), table.stop.copy()
     new_start[changed], new_stop[changed] = np.r_[len(source), ends[:-1]], ends
-    return replaced(table, start=new_start, stop=new_stop, source=b"".join([source, *texts]))
+    return replace(table, start=new_start, stop=new_stop, source=b"".join([source, *texts]))
 
 
 # --- 2.0 to 1.0 ---
@@ -200,4 +201,4 @@ def _sayable_table(query: Query, table: Table) -> Table:
     codes[(np.cumsum(copies) - copies)[equal]] = Relation.LE.code
     clauses = np.concatenate(([0], np.cumsum(copies)))[table.clauses]
     columns = {name: getattr(table, name)[atom] for name in ("left", "right", "value", "start", "stop")}
-    return replaced(table, relation=codes, clauses=clauses, **columns)
+    return replace(table, relation=codes, clauses=clauses, **columns)

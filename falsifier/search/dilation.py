@@ -2,7 +2,7 @@
 
 Where a margin is piecewise linear its gradient jumps from face to face, and steps along it zigzag across the ridge
 where the faces meet. The difference of two successive gradients is normal to that ridge: the metric shrinks this
-direction, so that what is left of the gradient points along the ridge. In the unit cube of the box, with B = I at first,
+direction, so that the rest of the gradient points along the ridge. In the unit cube of the box, with B = I at first,
 
     r <- B^T (g/|g| - g'/|g'|), of length 1      g, g': this gradient and the last one
     B <- B (I + (1/alpha - 1) r r^T)

@@ -34,11 +34,11 @@ def standard() -> Iterator[Stage]:
     yield Gradient()
 
     from falsifier.search.stages.flips import Flips
-    from falsifier.search.stages.hopping import Hopping, SignedHopping
+    from falsifier.search.stages.hopping import DilatedHopping, Hopping
     from falsifier.search.stages.last_bits import LastBits
     from falsifier.search.stages.nearest import Nearest
 
-    yield SignedHopping()
+    yield DilatedHopping()
     yield Hopping()
     yield Flips()
     yield LastBits()

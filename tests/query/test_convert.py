@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -22,6 +21,7 @@ from falsifier.query.folding import fold_term, leaves
 from falsifier.query.plain import plain
 from falsifier.query.tree import And, Compare, Constant, Kind, Or, Query, Reference, Relation, Table, Variable
 from falsifier.query.write import write
+from falsifier.records import replaced
 from falsifier.spec import compile_query
 
 DECLARED = "(declare-const X_0 Real)\n(declare-const X_1 Real)\n(declare-const Y_0 Real)\n"
@@ -169,7 +169,7 @@ def test_a_query_about_inputs_alone_takes_the_outputs_of_the_network() -> None:
     x, y = Variable("x", Kind.INPUT, "float32", (1,)), Variable("y", Kind.OUTPUT, "float32", (3,))
     assert "Y float32 [3]" in write(to_2(query, x, y))
     with pytest.raises(InputError, match="prop: declares 1 inputs X, the network has 2"):
-        to_2(query, replace(x, shape=(2,)), y)
+        to_2(query, replaced(x, shape=(2,)), y)
 
 
 @pytest.mark.parametrize(
