@@ -151,7 +151,7 @@ EDGE = "(assert (>= Y_0 0.3))\n"
 def test_require_exact(folder: Path) -> None:
     """Only float32(0.3), which lies 1.2e-8 outside the bound as written, meets the query."""
     (folder / "prop.vnnlib").write_text(models.declare(1, 1) + models.box(["0.1"], ["0.3"]) + EDGE)
-    arguments = ["verify", "prop.vnnlib", "--network", "net.onnx", "--max-evaluations", "20000"]
+    arguments = ["verify", "prop.vnnlib", "--network", "net.onnx", "--max-evaluations", "100000"]
     lenient = command(*arguments, cwd=folder)
     assert lenient.stdout.startswith("sat\n((X_0 0.30000001192092896)\n")
     assert "sat (correct) after" in lenient.stderr
