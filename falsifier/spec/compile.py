@@ -247,5 +247,5 @@ def _targets(rows: Rows, box: Boxes, domain: Domain, atoms: AtomTable, context: 
         strict=stacked.strict,
         present=stacked.present,
         disjunct=np.flatnonzero(box.alive),
-        exact=box.exact & domain.exact,
+        exact=box.exact & domain.exact & stacked.exact,
     )

@@ -33,7 +33,10 @@ class Rows:
 
 @record
 class Stacked:
-    """Columns `[t, k]` as `Targets` has them; `forms` `[r]` are the numbers of the forms that `form` points into."""
+    """Columns `[t, k]` as `Targets` has them; `forms` `[r]` are the numbers of the forms that `form` points into.
+
+    exact `[t]`: False where a bound was rounded to the nearest value because none is left inside.
+    """
 
     forms: Ints
     form: Ints
@@ -41,6 +44,7 @@ class Stacked:
     bound: NDArray[Any]
     strict: NDArray[np.bool_]
     present: NDArray[np.bool_]
+    exact: NDArray[np.bool_]
 
 
 def tightest(rows: Rows) -> Rows:
@@ -67,7 +71,7 @@ def stack(rows: Rows, t: int, dtype: np.dtype[Any], rounding: Rounding, version_
     """Rows sorted by target as padded columns; at least one column, padding where a target has fewer atoms.
 
     Outputs are compared in float64 by the published checker of 1.0, in `dtype` by that of 2.0: only there rounding
-    matters. Raises TooManyCellsError.
+    matters, and a bound that no value meets as written is met by the nearest one. Raises TooManyCellsError.
     """
     literals = rows.literals
     counts = np.bincount(rows.target, minlength=t)
@@ -77,6 +81,13 @@ def stack(rows: Rows, t: int, dtype: np.dtype[Any], rounding: Rounding, version_
     column = np.arange(len(literals)) - np.repeat(np.cumsum(counts) - counts, counts)
     nearest = version_2 and rounding is Rounding.NEAREST
     bound = reach(literals.bound, literals.strict, dtype, strict_in_dtype=version_2, nearest=nearest)
+    exact = np.ones(t, np.bool_)
+    if version_2 and not nearest:
+        pinched = _pinched(rows, bound)
+        if len(pinched):
+            some = literals.take(pinched)
+            bound[pinched] = reach(some.bound, some.strict, dtype, strict_in_dtype=True, nearest=True)
+            exact[rows.target[pinched]] = False
     forms, number = np.unique(literals.form, return_inverse=True)
 
     def padded(values: NDArray[Any], fill: Any, kind: Any) -> NDArray[Any]:
@@ -93,4 +104,13 @@ def stack(rows: Rows, t: int, dtype: np.dtype[Any], rounding: Rounding, version_
         padded(bound, 0, dtype),
         padded(literals.strict, False, np.bool_),
         padded(np.ones(len(literals), np.bool_), False, np.bool_),
+        exact,
     )
+
+
+def _pinched(rows: Rows, bound: NDArray[Any]) -> Ints:
+    """Literals whose bounds, rounded inwards, leave nothing between them: `==` with what the type cannot hold."""
+    form, target = rows.literals.form, rows.target
+    pair = (target[1:] == target[:-1]) & (form[1:] == form[:-1])  # sign -1 comes before +1
+    first = np.flatnonzero(pair & (bound[1:] > -bound[:-1]))
+    return np.sort(np.r_[first, first + 1])
