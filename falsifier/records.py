@@ -17,7 +17,8 @@ def record(cls: type[T]) -> type[T]:
     """A class decorator: `__init__`, `__repr__`, equality and hash over the annotated fields of a class.
 
     Fields may have defaults, which all records share, so only what does not change. Type checkers treat records as
-    frozen; nothing enforces it when the program runs. A class may define any of the methods itself.
+    frozen; nothing enforces it when the program runs. A class may define any of the methods itself. The functions of
+    `dataclasses` (`replace`, `fields`, `asdict`) take records.
     """
     names = tuple(cls.__annotations__)
     defaults = {name: cls.__dict__[name] for name in names if name in cls.__dict__ and name not in _slots(cls)}
@@ -29,11 +30,24 @@ def record(cls: type[T]) -> type[T]:
         setattr(cls, "__init__", space["__init__"])  # noqa: B010 - mypy refuses the plain assignment
     setattr(cls, "__match_args__", names)  # noqa: B010
     setattr(cls, "_values", _getter(names))  # noqa: B010
+    setattr(cls, "__dataclass_fields__", _Fields())  # noqa: B010
     for method in (_repr, _eq, _hash):
         name = f"__{method.__name__[1:]}__"
         if name not in cls.__dict__ or (name == "__hash__" and cls.__dict__[name] is None):
             setattr(cls, name, method)
     return cls
+
+
+class _Fields:
+    """The fields as the module `dataclasses` knows them, so that its functions take records; made when one asks."""
+
+    def __get__(self, record: object, cls: Any) -> dict[str, Any]:
+        from dataclasses import make_dataclass
+
+        made: Any = make_dataclass(cls.__name__, cls.__match_args__)
+        cls.__dataclass_fields__ = made.__dataclass_fields__
+        found: dict[str, Any] = made.__dataclass_fields__
+        return found
 
 
 def values(record: Any) -> tuple[Any, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields, replace
+
 import pytest
 
 from falsifier.records import record, replaced, values
@@ -49,6 +51,13 @@ def test_copies_with_changes() -> None:
     assert pair == Pair(1)
     with pytest.raises(TypeError):
         replaced(pair, third=1)
+
+
+def test_functions_of_dataclasses_take_records() -> None:
+    assert replace(Pair(1), second="c") == Pair(1, "c")
+    assert replace(Slotted(1), one=2) == Slotted(2)
+    assert [field.name for field in fields(Pair)] == ["first", "second"]
+    assert asdict(Pair(1)) == {"first": 1, "second": "b"}
 
 
 def test_slots_are_kept_and_patterns_match() -> None:
