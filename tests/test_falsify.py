@@ -15,7 +15,7 @@ from falsifier import InputError, Result, StopReason, Verdict, WitnessClass, fal
 from falsifier.query import parse
 
 TEXT = models.declare(2, 1) + models.box([0, 0], [1, 1]) + "(assert (>= Y_0 1.9))\n"
-CAP = 20_000  # evaluations: no clock decides anything in these tests
+CAP = 30_000  # evaluations: no clock decides anything in these tests
 
 
 def run(networks: Any, query: Any, **options: Any) -> Result:

@@ -41,8 +41,8 @@ def standard() -> Iterator[Stage]:
     yield DilatedHopping()
     yield Hopping()
     yield Flips()
-    yield LastBits()
     yield Nearest()
+    yield LastBits()
 
 
 PORTFOLIOS: dict[str, Callable[[], Iterator[Stage]]] = {"standard": standard}
