@@ -44,7 +44,8 @@ class Forms:
 
 @record
 class Targets:
-    """t targets. Boxes `lower`, `upper` are `[t, f]`, or `[1, f]` where all targets share one.
+    """t targets. Boxes `lower`, `upper` are `[t, f]`, or `[1, f]` where all targets share one, or `[u, f]` with the box
+    of each target in `box` `[t]` int, where some share one.
 
     form `[t, k]` int, sign `[t, k]` in {-1, +1}, bound `[t, k]`, present `[t, k]` bool (False: padding, slack
     +infinity); strict `[t, k]` bool: the atom as written is strict (the bound is already the next value beyond what
@@ -63,6 +64,7 @@ class Targets:
     present: Array
     disjunct: Array
     exact: Array
+    box: Array = None
 
     @property
     def t(self) -> int:
