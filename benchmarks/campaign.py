@@ -119,9 +119,9 @@ def measure(family: str, options: argparse.Namespace, work: Path) -> dict[str, A
         raise SystemExit(f"{family}: no rows with expected {', '.join(options.expected)}")
     sample = [rows[i] for i in spread(options.sample, len(rows))]
     halves = [sample[::2], sample[1::2]]
-    runs: dict[str, list[Any]] = {
-        name: one_by_one((name, folder), halves[0], options, work) for name, folder in options.tool
-    }
+    runs: dict[str, list[Any]] = {}
+    for tool in options.tool:
+        runs[tool[0]] = one_by_one(tool, halves[0], options, work)
     report = campaign(family, rows, options, work)
     for name, folder in options.tool:
         runs[name] += one_by_one((name, folder), halves[1], options, work)
@@ -146,8 +146,8 @@ def show(report: dict[str, Any]) -> None:
     )
     for name, tool in report["tools"].items():
         print(
-            f"    {name}: {tool['mean seconds']:.2f} s each on {len(tool['runs'])} of them, {tool['all rows']:.0f} s for "
-            f"all: {tool['times the campaign']} times as long",
+            f"    {name}: {tool['mean seconds']:.2f} s each on {len(tool['runs'])} of them, {tool['all rows']:.0f} s "
+            f"for all: {tool['times the campaign']} times as long",
             file=sys.stderr,
         )
 

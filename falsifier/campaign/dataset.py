@@ -1,7 +1,8 @@
 """Questions without VNN-LIB: one for every sample of a data set, "is there such an input within reach of this one?"
 
-Each has a query all the same, an exact VNN-LIB 1.0 text made when somebody asks for it: a witness is confirmed by the
-same door as any other, and other tools can be given the same question. The search gets its targets from the arrays.
+Each has a query all the same, an exact VNN-LIB text made when somebody asks for it: a witness is confirmed by the same
+door as any other, and other tools can be given the same question. The text is of version 1.0, or 2.0 where the network
+leaves its shape open, which only 2.0 can state. The search gets its targets from the arrays.
 
 Axes: N sample, n flat input, m flat output.
 """
@@ -20,12 +21,11 @@ from numpy.typing import NDArray
 
 from falsifier.arrays import to_host
 from falsifier.campaign.plan import DEFAULT_TIMEOUT, Job
+from falsifier.campaign.sample_query import Declared, query_text, query_tree
 from falsifier.errors import InputError
 from falsifier.instance import NamedNetwork
-from falsifier.query import parse
 from falsifier.spec import Rounding, Spec
 from falsifier.spec.samples import Comparison, Region, sample_spec
-from falsifier.witness.text import decimals
 
 if TYPE_CHECKING:
     from falsifier.network import Network
@@ -72,6 +72,11 @@ class DataSet:
             )
         self.x, self.setting, self.origin = x, setting, origin
         self.m, self.dtype = reference.m, reference.dtype
+        if network.shapes is not None and len(reference.outputs) > 1:
+            raise InputError(f"{network.origin}: leaves its shape open and has several outputs: not supported")
+        version_2 = network.shapes is not None  # it had to be told a shape, which only 2.0 can state
+        outputs = reference.outputs[0].shape if version_2 else (self.m,)
+        self.declared = Declared(reference.inputs[0].shape, outputs, str(reference.inputs[0].dtype), version_2)
         try:
             self.radius: NDArray[np.float64] = np.broadcast_to(setting.radius, x.shape)
         except ValueError:
@@ -134,17 +139,13 @@ class DataSet:
                 yield Comparison(j, label, bound, strict)
 
     def text(self, i: int) -> str:
-        """The question about a sample as VNN-LIB 1.0."""
-        region, n = self.region(i), self.x.shape[1]
-        lines = [f"; {self.setting.property.value} around sample {i} of {Path(self.origin).name}, label {self.y[i]}"]
-        lines += [f"(declare-const X_{j} Real)" for j in range(n)]
-        lines += [f"(declare-const Y_{j} Real)" for j in range(self.m)]
-        sides = zip(decimals(region.lower), decimals(region.upper), strict=True)
-        for j, (low, high) in enumerate(sides):
-            lines += [f"(assert (>= X_{j} {low}))", f"(assert (<= X_{j} {high}))"]
-        lines.append("(assert (or")
-        lines += [f"    (and {comparison.text()})" for comparison in self.comparisons(i)]
-        return "\n".join([*lines, "))", ""])
+        """The question about a sample as a file."""
+        title = f"{self.setting.property.value} around sample {i} of {Path(self.origin).name}, label {self.y[i]}"
+        return query_text(self.declared, self.region(i), self.comparisons(i), title)
+
+    def query(self, i: int) -> Query:
+        """The question about a sample as its text is read."""
+        return query_tree(self.declared, self.region(i), self.comparisons(i), f"sample {i} of {self.origin}")
 
 
 @dataclass(frozen=True)
@@ -157,15 +158,30 @@ class Sample:
     bytes: ClassVar[int] = 0
 
     def query(self) -> Query:
-        return parse(self.data.text(self.index), f"sample {self.index} of {self.data.origin}")
+        return self.data.query(self.index)
 
     def spec(self, query: Query | None, network: Network, rounding: Rounding) -> Spec:
         data = self.data
-        return sample_spec(data.region(self.index), data.comparisons(self.index), data.m, data.dtype, rounding)
+        region, comparisons = data.region(self.index), data.comparisons(self.index)
+        return sample_spec(region, comparisons, data.m, data.dtype, rounding, version_2=data.declared.version_2)
 
 
-def read_samples(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
-    """x `[N, n]` and y `[N]` or None of an npz file with the arrays `x` and perhaps `y`. Raises InputError."""
+def fitted(network: Network, shape: tuple[int, ...]) -> Network:
+    """The network, with the shape of one sample where it leaves its own open."""
+    if network.reference.n == math.prod(shape):
+        return network
+    shaped = network.shaped([(1, *shape)])
+    try:
+        return shaped if shaped.reference.n == math.prod(shape) else network
+    except InputError:
+        return network  # `DataSet` says what does not fit
+
+
+def read_samples(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64] | None, tuple[int, ...]]:
+    """x `[N, n]`, y `[N]` or None, and the shape of one sample, of an npz file with the arrays `x` and perhaps `y`.
+
+    Raises InputError.
+    """
     from zipfile import BadZipFile
 
     try:
@@ -189,7 +205,7 @@ def read_samples(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64] | N
         raise InputError(f"{path}: x holds values that are not finite")
     if y is not None and y.dtype.kind not in "iu":
         raise InputError(f"{path}: y is of {y.dtype}; labels are integers")
-    return flat, None if y is None else y.astype(np.int64)
+    return flat, None if y is None else y.astype(np.int64), x.shape[1:]
 
 
 def read_radius(epsilon: float | None, budgets: Path | None) -> NDArray[np.float64]:

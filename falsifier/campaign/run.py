@@ -229,7 +229,7 @@ class Campaign:
 
         try:
             asked = query or job.question.query()
-            models = [(n.name, network or n.path) for n in job.networks]
+            models = [(n.name, network or self._loaded.get(n.path) or n.path) for n in job.networks]
             prepared = Prepared(
                 models,
                 asked,

@@ -35,7 +35,7 @@ from falsifier.witness.text import write_witness
 if TYPE_CHECKING:
     from falsifier.query.tree import Query
 
-_FEWEST_LANES = 16  # that must fit into memory at once for a stack to be worth it
+_FEWEST_LANES = 2  # that must fit into memory at once for a stack to be one
 
 
 class ApartError(Exception):

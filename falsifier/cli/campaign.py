@@ -93,7 +93,16 @@ def _jobs(options: Namespace) -> tuple[list[Job], dict[Path, Network]]:
 
 def _samples(options: Namespace, timeout: float | None) -> tuple[list[Job], dict[Path, Network]]:
     """The plan where the instances are samples."""
-    from falsifier.campaign.dataset import DataSet, Property, Setting, jobs_of, read_radius, read_samples, write_queries
+    from falsifier.campaign.dataset import (
+        DataSet,
+        Property,
+        Setting,
+        fitted,
+        jobs_of,
+        read_radius,
+        read_samples,
+        write_queries,
+    )
     from falsifier.campaign.plan import arranged
     from falsifier.network import load
 
@@ -112,9 +121,9 @@ def _samples(options: Namespace, timeout: float | None) -> tuple[list[Job], dict
     low, high = options.range or (0.0, 0.0)
     clip = None if options.clip is None else (options.clip[0], options.clip[1])
     setting = Setting(kind, radius, clip, options.margin or 0.0, (low, high))
-    x, y = read_samples(Path(options.dataset))
+    x, y, shape = read_samples(Path(options.dataset))
     model = Path(options.instances[0])
-    network = load(model)
+    network = fitted(load(model), shape)
     data = DataSet(x, y, setting, network, options.dataset)
     jobs = jobs_of(data, options.instances[0], timeout, options.category)
     if options.as_vnnlib is not None:

@@ -1,6 +1,6 @@
 """Targets from arrays: a box around a sample, and comparisons of which one must hold. No text is compiled.
 
-What comes out is what compiling the same question as VNN-LIB 1.0 gives.
+What comes out is what compiling the same question as VNN-LIB gives.
 
 Axes: n flat input, m flat output, t target.
 """
@@ -38,22 +38,27 @@ class Comparison:
     bound: float
     strict: bool
 
-    def text(self) -> str:
-        """As VNN-LIB 1.0."""
+    def text(self, outputs: Sequence[str]) -> str:
+        """As VNN-LIB, with the names of the outputs `[m]`."""
         more, less = (">", "<") if self.strict else (">=", "<=")
-        if self.high is None:
-            return f"({less} Y_{self.low} {_decimal(-self.bound)})"
-        if self.low is None:
-            return f"({more} Y_{self.high} {_decimal(self.bound)})"
-        if self.bound == 0:
-            return f"({more} Y_{self.high} Y_{self.low})"
-        return f"({more} (- Y_{self.high} Y_{self.low}) {_decimal(self.bound)})"
+        if self.high is None or self.low is None:
+            if self.high is not None:
+                return f"({more} {outputs[self.high]} {_decimal(self.bound)})"
+            return "" if self.low is None else f"({less} {outputs[self.low]} {_decimal(-self.bound)})"
+        high, low = outputs[self.high], outputs[self.low]
+        return f"({more} {high} {low})" if self.bound == 0 else f"({more} (- {high} {low}) {_decimal(self.bound)})"
 
 
 def sample_spec(
-    region: Region, comparisons: Sequence[Comparison], m: int, dtype: np.dtype[Any], rounding: Rounding
+    region: Region,
+    comparisons: Sequence[Comparison],
+    m: int,
+    dtype: np.dtype[Any],
+    rounding: Rounding,
+    *,
+    version_2: bool = False,
 ) -> Spec:
-    """One target for every comparison, all in one box."""
+    """One target for every comparison, all in one box. version_2: as its text is read in that version."""
     n, t = len(region.lower), len(comparisons)
     lower, upper, exact = _rounded(region, dtype, rounding)
     free = np.flatnonzero(lower < upper)
@@ -73,7 +78,9 @@ def sample_spec(
         forms=_forms(tuple((c.high, c.low) for c in comparisons), m, dtype),
         form=np.arange(t)[:, None],
         sign=np.ones((t, 1), dtype),
-        bound=reach(bound, strict, dtype, strict_in_dtype=False, nearest=False)[:, None],
+        bound=reach(
+            bound, strict, dtype, strict_in_dtype=version_2, nearest=version_2 and rounding is Rounding.NEAREST
+        )[:, None],
         strict=strict[:, None],
         present=np.ones((t, 1), dtype=bool),
         disjunct=np.arange(t),

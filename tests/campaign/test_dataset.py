@@ -14,6 +14,7 @@ from falsifier.campaign.dataset import (
     DataSet,
     Property,
     Setting,
+    fitted,
     jobs_of,
     predictions,
     read_radius,
@@ -26,6 +27,7 @@ from falsifier.campaign.stack import Settings
 from falsifier.errors import InputError
 from falsifier.network import load
 from falsifier.query import parse
+from falsifier.query.tree import And, Or, Query, Table
 from falsifier.witness.text import read_witness
 
 W = np.array(WEIGHT)
@@ -116,9 +118,63 @@ def test_the_questions_as_files_get_the_same_answers(tmp_path: Path) -> None:
     assert record.verdicts() == run(data, model).verdicts()
 
 
+def atoms(query: Query) -> tuple[Any, list[Any], list[Any]]:
+    """Declarations, the bounds, and the alternatives."""
+    bounds, either = query.assertions
+    assert isinstance(bounds, Table)
+    (clause,) = bounds.expand().parts
+    assert isinstance(clause, And)
+    if isinstance(either, Table):
+        either = either.expand()
+    alternatives = either.parts if isinstance(either, Or) else (either,)
+    return query.networks, list(clause.parts), [p.parts[0] if isinstance(p, And) else p for p in alternatives]
+
+
+def same(one: Query, two: Query) -> bool:
+    return one.version == two.version and atoms(one) == atoms(two)
+
+
+@pytest.mark.parametrize("kind", Property)
+def test_the_tree_is_what_reading_the_text_gives(tmp_path: Path, kind: Property) -> None:
+    x, y = samples(6)
+    setting = Setting(kind, np.array(1 / 3), margin=0.75, range=(-1e-7, 2.5))
+    data = DataSet(x, y, setting, load(network(tmp_path)), "images.npz")
+    for i in range(6):
+        assert same(parse(data.text(i)), data.query(i))
+
+
 def test_predictions_are_the_networks_own(tmp_path: Path) -> None:
     x, _ = samples()
     np.testing.assert_allclose(predictions(load(network(tmp_path)), x), x @ W.T, rtol=1e-6)
+
+
+def test_a_network_that_leaves_its_shape_open_is_asked_in_version_2(tmp_path: Path) -> None:
+    """y = the mean over the open width of each of two channels, minus a bias for one."""
+    ops: list[models.Step] = [
+        ("GlobalAveragePool", [], {}),
+        ("Flatten", [], {}),
+        models.gemm([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.25]),
+    ]
+    path = models.save(models.chain(ops, ["N", 2, 1, "w"], ["N", 2]), tmp_path / "open.onnx")
+    x = np.zeros((3, 2, 1, 5))
+    x[:, 0] = np.array([0.5, 0.75, 1.5])[:, None, None]
+    file = saved(tmp_path / "images.npz", x=x)
+    flat, y, shape = read_samples(file)
+    net = fitted(load(path), shape)
+    setting = Setting(Property.MARGIN, np.array(0.25), margin=0.125)
+    data = DataSet(flat, y, setting, net, str(file))
+    tree = parse(data.text(0))
+    assert tree.version == (2, 0)
+    assert same(tree, data.query(0))
+    assert [v.shape for v in tree.variables] == [(1, 2, 1, 5), (1, 2)]
+    record = Kept()
+    jobs = arranged(jobs_of(data, str(path), 20.0, None))
+    Campaign(jobs, record, Settings(evaluations=3000), loaded={path: net}).run()
+    assert list(record.verdicts().values()) == ["sat", "sat", "unknown"]  # the leads are 0.25, 0.5, 1.25
+    assert (record.decisions["sample_0.vnnlib"].witness or "").startswith("X float32 [1,2,1,5]\n")
+    alone = Kept()
+    Campaign(jobs[:1], alone, Settings(evaluations=3000), loaded={path: net}).run()
+    assert list(alone.verdicts().values()) == ["sat"]
 
 
 def saved(path: Path, **arrays: Any) -> Path:

@@ -26,7 +26,7 @@ COMPARISONS = {
 
 
 def text(region: Region, comparisons: list[Comparison]) -> str:
-    clauses = " ".join(f"(and {comparison.text()})" for comparison in comparisons)
+    clauses = " ".join(f"(and {comparison.text(['Y_0', 'Y_1', 'Y_2'])})" for comparison in comparisons)
     body = models.box(decimals(region.lower), decimals(region.upper)) + f"(assert (or {clauses}))"
     return models.declare(3, 3) + body
 
