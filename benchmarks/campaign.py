@@ -43,7 +43,8 @@ def rows_of(options: argparse.Namespace, family: str) -> list[dict[str, str]]:
 
 def spread(count: int, of: int) -> list[int]:
     """So many numbers below `of`, evenly spread."""
-    return sorted({i * of // count for i in range(min(count, of))})
+    count = min(count, of)
+    return [i * of // count for i in range(count)]
 
 
 def one_by_one(tool: tuple[str, Path], rows: list[dict[str, str]], options: argparse.Namespace, work: Path) -> Any:

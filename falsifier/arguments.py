@@ -52,8 +52,8 @@ def as_networks(models: Sequence[Any], query: Query) -> list[Network]:
 
 
 def as_network(model: Any, declaration: NetworkDeclaration, query: Query) -> Network:
-    """The network of a declaration, from a path, bytes, a ModelProto, a torch module or a `Network`; with the shapes and
-    the hidden tensors of a 2.0 query.
+    """The network of a declaration, from a path, bytes, a ModelProto, a torch module or a `Network`; with the shapes
+    and the hidden tensors of a 2.0 query.
 
     Raises InputError.
     """

@@ -140,18 +140,8 @@ class Problem:
     @cached_property
     def in_box(self) -> NDArray[np.int64]:
         """The targets of every box, on the host: `[u, w]`, -1 where a box has fewer than the most."""
-        targets = self.spec.targets
-        assert targets is not None
-        boxes = len(targets.lower)
-        if targets.box is None:
-            every = np.arange(self.t)
-            return every[None, :] if self.shared_box else every[:, None]
-        order = np.argsort(targets.box, kind="stable")
-        counts = np.bincount(targets.box, minlength=boxes)
-        out = np.full((boxes, int(counts.max())), -1)
-        place = np.arange(self.t) - np.repeat(np.cumsum(counts) - counts, counts)
-        out[targets.box[order], place] = order
-        return out
+        assert self.spec.targets is not None
+        return self.spec.targets.in_box()
 
     def embed(self, points: Array) -> Array:
         """Points `[b, f]` as full inputs `[b, n]`: what the networks see, and what a witness would hold."""
@@ -193,20 +183,12 @@ class Problem:
         Costs b evaluations; -infinity where a box has fewer targets. There must be no tree.
         """
         aims = self.in_box[box]
-        width = aims.shape[1]
 
         def run(part: slice) -> list[Array]:
             inputs = self.embed(points[part])
-            outputs = self.engine.outputs(inputs)
-            lane, place = np.nonzero(aims[part] >= 0)
-            row = as_like(lane, self.like)
-            aim = self._aims.made(as_like(aims[part][lane, place], self.like))
-            slacks = self._slack(inputs[row], outputs[row], aim)
-            margins = full((aims[part].shape[0], width), -math.inf, slacks)
-            margins[row, as_like(place, self.like)] = margin(slacks)
-            return [margins]
+            return [self._box_margins(inputs, self.engine.outputs(inputs), aims[part])]
 
-        (margins,) = self._chunks.run("forward", run, points.shape[0], [Column(-math.inf, width)])
+        (margins,) = self._chunks.run("forward", run, points.shape[0], [Column(-math.inf, aims.shape[1])])
         return margins
 
     def _slack(self, inputs: Array, outputs: Array, aim: Aim) -> Array:
@@ -254,6 +236,21 @@ class Problem:
         region = self._region if target is None or self.t == 1 else self._region[target]
         met = self.xp.all((slacks >= 0) | ~region, axis=-1)
         self.entered = bool(self.xp.any(met if inside is None else met & inside))
+
+    def _box_margins(self, inputs: Array, outputs: Array, aims: NDArray[np.int64]) -> Array:
+        """The margin of lanes for some targets each: `[b, w]` like `aims`, -infinity where that is -1."""
+        only_outputs = self.targets.forms.inputs is None and self.targets.forms.monomials is None
+        numbers = aims.shape[1] * (4 * self.k + self.engine.m + (0 if only_outputs else self.spec.n))
+        size = max(1, _CHUNK_BYTES // (8 * numbers))
+        margins = full(aims.shape, -math.inf, outputs)
+        for first in range(0, len(aims), size):
+            lane, place = np.nonzero(aims[first : first + size] >= 0)
+            lane += first
+            row = as_like(lane, self.like)
+            seen = inputs[:1] if only_outputs else inputs[row]
+            slacks = self._slack(seen, outputs[row], self._aims.made(as_like(aims[lane, place], self.like)))
+            margins[row, as_like(place, self.like)] = margin(slacks)
+        return margins
 
     def _inside(self, points: Array, part: slice) -> Array:
         """Whether points lie in the boxes of some targets: `[b, part]`, or `[b, 1]` where all share one box."""

@@ -175,7 +175,7 @@ def _job(path: Path, fields: list[str], timeout: float | None, category: str) ->
         raise InputError(f"{len(fields)} columns where onnx,vnnlib,timeout are expected")
     onnx, vnnlib = fields[:2]
     limit = parse_seconds(fields[2]) if fields[2:] and fields[2] else timeout or DEFAULT_TIMEOUT
-    named = [replace(n, path=_found(path.parent, n.path, "network")) for n in parse_network(onnx)]
+    named = [NamedNetwork(n.name, _found(path.parent, n.path, "network")) for n in parse_network(onnx)]
     query = _found(path.parent, Path(vnnlib.strip(LINE_ENDS)), "query")
     stem = "_".join([*(_stem(n.path) for n in named), _stem(query)])
     limit = limit if timeout is None else min(limit, timeout)

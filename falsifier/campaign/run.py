@@ -184,7 +184,7 @@ class Campaign:
         if prepare >= job.limit:
             return self.decide(job, Decision(Verdict.TIMEOUT, StopReason.DEADLINE.value, prepare))
         reading.members.append(Member(job, part, prepare, query))
-        reading.cells += part.lower.size + part.forms.outputs.size
+        reading.cells += part.lower.size + part.forms.outputs.size + part.form.size
         if reading.cells >= MOST_CELLS or len(reading.members) >= reading.most:
             self._search(reading)
             readings[shapes] = _Reading(network, min(_GROWTH * reading.most, _MOST))
@@ -204,6 +204,8 @@ class Campaign:
                 finally:
                     self._stack = None
                     self._evaluations += stack.budget.evaluations
+                if stack.failure:
+                    self._warn(f"{network.origin}: {stack.failure}; its instances go on one after the other")
         for member in members:
             self._alone(member.job, member.query, network, member.prepare)
 

@@ -16,9 +16,9 @@ from falsifier.budget import Budget
 from falsifier.campaign.plan import Job, Question
 from falsifier.campaign.record import Decision, Record
 from falsifier.campaign.shares import Shares
-from falsifier.errors import EngineError
+from falsifier.errors import EngineError, FalsifierError, InputError
 from falsifier.falsify import Problems
-from falsifier.network import Network
+from falsifier.network import JointNetwork, Network
 from falsifier.problem import Problem
 from falsifier.search.groups import Groups
 from falsifier.search.portfolio import stages_of
@@ -33,6 +33,7 @@ from falsifier.witness.outcome import Witness, WitnessClass
 from falsifier.witness.text import write_witness
 
 if TYPE_CHECKING:
+    from falsifier.network.engine import Engine
     from falsifier.query.tree import Query
 
 _FEWEST_LANES = 2  # that must fit into memory at once for a stack to be one
@@ -79,7 +80,7 @@ class StackedProblems(Problems):
     def __init__(
         self,
         spec: Spec,
-        network: Network,
+        network: Network | JointNetwork,
         budget: Budget,
         device: str,
         wider: Callable[[], Spec] | None = None,
@@ -89,10 +90,12 @@ class StackedProblems(Problems):
         self.spec = spec
         self._network, self._budget, self._device, self._inner = network, budget, device, inner
         self._wider = wider
-        self._problems: dict[str, Problem] = {}
+        self._problems: dict[tuple[str, str], Problem] = {}
+        self._chosen: Engine | None = None
+        self._accelerated = False
         self.engine_name = "single-sample"
 
-    @cached_property
+    @property
     def batched(self) -> Problem:
         """Raises ApartError where this network gains nothing from a stack."""
         problem = self._on(self._engine)
@@ -126,6 +129,7 @@ class Stack:
         self.groups = Groups([m.part.t for m in members], self._confirm, self._watched)
         self.decided = np.zeros(len(members), dtype=bool)
         self.run: Run | None = None
+        self.failure = ""  # what went wrong, if something did that should not
         self.tell: Callable[[], None] = lambda: None
         self._judges: dict[int, Judge] = {}
         self._budgets: dict[int, Budget] = {}
@@ -140,14 +144,22 @@ class Stack:
         try:
             self.run = Run.start(problems, self.budget, Rng(settings.rng_seed), self.groups)
             result = search_run(self.run, settings.portfolio)
+        except InputError:  # the record cannot be written
+            raise
         except (ApartError, EngineError, MemoryError):
-            self._watched()
-            seconds = self.shares.seconds
-            left = [i for i in range(len(self.members)) if self.groups.open[i] and not self.decided[i]]
-            return [replace(self.members[i], prepare=self.members[i].prepare + seconds) for i in left]
+            return self._left()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it costs the stack alone
+            self.failure = f"internal error: {type(error).__name__}: {error}"
+            return self._left()
         for i in np.flatnonzero(~self.decided).tolist():
             self._end(i, result.reason)
         return []
+
+    def _left(self) -> list[Member]:
+        """What is open, with the time that it had."""
+        self._watched()
+        left = [self.members[i] for i in np.flatnonzero(self.groups.open & ~self.decided).tolist()]
+        return [replace(member, prepare=member.prepare + self.shares.seconds) for member in left]
 
     def _watched(self) -> list[int]:
         """Asked by the search between batches."""
@@ -169,8 +181,14 @@ class Stack:
 
     def _confirm(self, i: int, point: NDArray[Any]) -> bool:
         """Whether a point ends the search for an instance; asks its own door."""
-        if i not in self._judges:
-            self._judges[i] = self._judge(i)
+        try:
+            if i not in self._judges:
+                self._judges[i] = self._judge(i)
+        except FalsifierError as error:  # its file is gone, or has become another
+            self.decided[i] = True
+            member, seconds = self.members[i], self.shares.seconds
+            self._record.decide(member.job, Decision(Verdict.ERROR, str(error), member.prepare, seconds))
+            return True
         judge, budget = self._judges[i], self._budgets[i]
         budget.evaluations = int(self.shares.evaluations)
         done = judge(point)
@@ -209,8 +227,11 @@ class Stack:
 
     def _wider(self) -> Spec:
         """The stack in nearest-rounded boxes; what is decided keeps its boxes."""
-        parts = [
-            m.part if self.decided[i] else part_of(m.question.spec(m.query, self._network, Rounding.NEAREST))
-            for i, m in enumerate(self.members)
-        ]
+        parts = [m.part if self.decided[i] else self._wider_part(m) for i, m in enumerate(self.members)]
         return stacked(parts, self._network.reference.m, Rounding.NEAREST)
+
+    def _wider_part(self, member: Member) -> Part:
+        try:
+            return part_of(member.question.spec(member.query, self._network, Rounding.NEAREST))
+        except (FalsifierError, ValueError):  # its file is gone, or has become another
+            return member.part

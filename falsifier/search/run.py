@@ -180,11 +180,13 @@ class Run:
         """Judge points `[b, f]` of boxes `[b]` against all targets of their own box; serves ledger and door."""
         with self.timed(work_of(self, problem), points.shape[0]):
             margin = host_margin(problem.screen_boxes(points, box))
-        aim = problem.in_box[box]
-        known = self.ledger.margin[aim]
-        wanted = (aim >= 0) & np.isfinite(margin) & self.ledger.open[aim] & ((margin > known) | (margin >= 0))
-        lane, place = np.nonzero(wanted)
-        self.offer(problem, points[as_like(lane, problem.like)], aim[lane, place], margin[lane, place])
+        aims = problem.in_box[box]
+        size = max(1, _SCREENED // max(1, aims.shape[1] * problem.f))
+        for first in range(0, aims.shape[0], size):  # a point stands there for each target that it is good for
+            aim, value = aims[first : first + size], margin[first : first + size]
+            better = (value > self.ledger.margin[aim]) | (value >= 0)
+            lane, place = np.nonzero((aim >= 0) & np.isfinite(value) & self.ledger.open[aim] & better)
+            self.offer(problem, points[as_like(lane + first, problem.like)], aim[lane, place], value[lane, place])
 
     def timed(self, work: Work, evaluations: int) -> _Timed:
         """A context that tells the pace how long this many evaluations took."""

@@ -15,7 +15,9 @@ import falsifier.campaign.run as campaign_run
 from falsifier.campaign.plan import Job, arranged, read_instances
 from falsifier.campaign.run import Campaign, Progress
 from falsifier.campaign.stack import Settings
+from falsifier.errors import InputError
 from falsifier.query import read
+from falsifier.spec import stacking
 from falsifier.verdict import Verdict
 from falsifier.witness.text import read_witness
 
@@ -241,3 +243,42 @@ def test_version_2_queries_stack_as_well(tmp_path: Path) -> None:
     record, _ = run(path)
     assert record.verdicts() == {f"q{i}.vnnlib": "sat" if i < 5 else "unknown" for i in range(6)}
     assert all((d.witness or "X real").startswith("X real") for d in record.decisions.values())
+
+
+def test_a_query_that_vanishes_costs_its_instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaign_run, "_MOST_KEPT", 0)
+    path = family(tmp_path, 9)
+
+    def stacked_late(*args: Any) -> Any:
+        (tmp_path / "vnnlib" / "q3.vnnlib").unlink(missing_ok=True)
+        (tmp_path / "vnnlib" / "q5.vnnlib").unlink(missing_ok=True)
+        return stacking.stacked(*args)
+
+    monkeypatch.setattr(campaign_run, "stacked", stacked_late)
+    record, lines = run(path)
+    expected = {f"./vnnlib/q{i}.vnnlib": answer(i) for i in range(9)} | {"./vnnlib/q3.vnnlib": "error"}
+    assert record.verdicts() == expected  # the other one never had a candidate
+    assert len(lines) == 1
+    assert "q3.vnnlib: cannot be read" in lines[0]
+
+
+def test_an_internal_error_costs_the_stack_its_speed_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from falsifier.campaign import stack
+
+    def broken(*args: Any, **options: Any) -> Any:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(stack, "search_run", broken)
+    record, lines = run(family(tmp_path, 5))
+    assert record.verdicts() == {f"./vnnlib/q{i}.vnnlib": answer(i) for i in range(5)}
+    assert len(lines) == 1
+    assert "ZeroDivisionError: a bug; its instances go on one after the other" in lines[0]
+
+
+def test_a_record_that_cannot_be_written_ends_the_campaign(tmp_path: Path) -> None:
+    class Full(Kept):
+        def decide(self, job: Job, decision: Any) -> None:
+            raise InputError("results.csv: the disk is full")
+
+    with pytest.raises(InputError, match="the disk is full"):
+        Campaign(arranged(read_instances(family(tmp_path, 5))), Full(), Settings(evaluations=2000)).run()
