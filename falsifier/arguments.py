@@ -52,8 +52,8 @@ def as_networks(models: Sequence[Any], query: Query) -> list[Network]:
 
 
 def as_network(model: Any, declaration: NetworkDeclaration, query: Query) -> Network:
-    """The network of a declaration, from a path, bytes, a ModelProto or a torch module; with the shapes and the hidden
-    tensors of a 2.0 query.
+    """The network of a declaration, from a path, bytes, a ModelProto, a torch module or a `Network`; with the shapes
+    and the hidden tensors of a 2.0 query.
 
     Raises InputError.
     """
@@ -62,7 +62,7 @@ def as_network(model: Any, declaration: NetworkDeclaration, query: Query) -> Net
         from falsifier.network.from_torch import exported
 
         model = exported(model, shapes)
-    network = load(model)
+    network = model if isinstance(model, Network) else load(model)
     if query.version[0] == 1:
         return network
     return network.shaped(shapes, [variable.onnx_name or variable.name for variable in declaration.hidden])

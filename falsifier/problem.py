@@ -11,9 +11,11 @@ Axes: b lane, f free input, n flat input, m flat output, t target, k atom, r for
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from falsifier.aims import Aim, Aims
 from falsifier.arrays import (
@@ -117,7 +119,8 @@ class Problem:
         if self.spec.m != self.engine.m:
             moved["outputs"] = self.engine.asarray(np.zeros((forms.r, self.engine.m)))
         columns = {name: self._moved(getattr(targets, name)) for name in names}
-        return Targets(forms=type(forms)(**moved), **columns)
+        box = None if targets.box is None or self.shared_box else self._moved(targets.box)
+        return Targets(forms=type(forms)(**moved), **columns, box=box)
 
     # --- what a lane is ---
 
@@ -126,7 +129,19 @@ class Problem:
         shape = (target.shape[0], self.f)
         if self.shared_box:
             return tuple(self.xp.broadcast_to(side, shape) for side in (self.targets.lower, self.targets.upper))
-        return self.targets.lower[target], self.targets.upper[target]
+        row = target if self.targets.box is None else self.targets.box[target]
+        return self.targets.lower[row], self.targets.upper[row]
+
+    @property
+    def lanes_in_memory(self) -> int:
+        """How many lanes of a gradient run are held at once."""
+        return self._by_memory("gradient")
+
+    @cached_property
+    def in_box(self) -> NDArray[np.int64]:
+        """The targets of every box, on the host: `[u, w]`, -1 where a box has fewer than the most."""
+        assert self.spec.targets is not None
+        return self.spec.targets.in_box()
 
     def embed(self, points: Array) -> Array:
         """Points `[b, f]` as full inputs `[b, n]`: what the networks see, and what a witness would hold."""
@@ -160,6 +175,20 @@ class Problem:
             return [self._all_margins(points[part], inputs, outputs)]
 
         (margins,) = self._chunks.run("forward", run, points.shape[0], [Column(-math.inf, self.t)])
+        return margins
+
+    def screen_boxes(self, points: Array, box: NDArray[np.int64]) -> Array:
+        """The margin of points `[b, f]`, each in a box `[b]` (host), for all targets of that box: `[b, w]` as `in_box`.
+
+        Costs b evaluations; -infinity where a box has fewer targets. There must be no tree.
+        """
+        aims = self.in_box[box]
+
+        def run(part: slice) -> list[Array]:
+            inputs = self.embed(points[part])
+            return [self._box_margins(inputs, self.engine.outputs(inputs), aims[part])]
+
+        (margins,) = self._chunks.run("forward", run, points.shape[0], [Column(-math.inf, aims.shape[1])])
         return margins
 
     def _slack(self, inputs: Array, outputs: Array, aim: Aim) -> Array:
@@ -208,9 +237,25 @@ class Problem:
         met = self.xp.all((slacks >= 0) | ~region, axis=-1)
         self.entered = bool(self.xp.any(met if inside is None else met & inside))
 
+    def _box_margins(self, inputs: Array, outputs: Array, aims: NDArray[np.int64]) -> Array:
+        """The margin of lanes for some targets each: `[b, w]` like `aims`, -infinity where that is -1."""
+        only_outputs = self.targets.forms.inputs is None and self.targets.forms.monomials is None
+        numbers = aims.shape[1] * (4 * self.k + self.engine.m + (0 if only_outputs else self.spec.n))
+        size = max(1, _CHUNK_BYTES // (8 * numbers))
+        margins = full(aims.shape, -math.inf, outputs)
+        for first in range(0, len(aims), size):
+            lane, place = np.nonzero(aims[first : first + size] >= 0)
+            lane += first
+            row = as_like(lane, self.like)
+            seen = inputs[:1] if only_outputs else inputs[row]
+            slacks = self._slack(seen, outputs[row], self._aims.made(as_like(aims[lane, place], self.like)))
+            margins[row, as_like(place, self.like)] = margin(slacks)
+        return margins
+
     def _inside(self, points: Array, part: slice) -> Array:
         """Whether points lie in the boxes of some targets: `[b, part]`, or `[b, 1]` where all share one box."""
-        lower, upper = (side if self.shared_box else side[part] for side in (self.targets.lower, self.targets.upper))
+        rows = part if self.targets.box is None else self.targets.box[part]
+        lower, upper = (side if self.shared_box else side[rows] for side in (self.targets.lower, self.targets.upper))
         return self.xp.all((points[:, None, :] >= lower) & (points[:, None, :] <= upper), axis=2)
 
     # --- gradients ---

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from falsifier import __version__
 
-COMMANDS = ("verify", "check", "explain", "convert", "doctor", "supports", "serve")
+COMMANDS = ("verify", "campaign", "check", "explain", "convert", "doctor", "supports", "serve")
 _USAGE = f"""\
 usage: falsifier {{{",".join(COMMANDS)}}} ...   (falsifier COMMAND --help says more)
        falsifier --name | --version
@@ -23,6 +23,7 @@ Finds inputs of neural networks that satisfy a VNN-LIB query, that is, counterex
        falsifier verify property.vnnlib --network model.onnx --timeout 20
 
   verify    search for inputs that satisfy a VNN-LIB query
+  campaign  search many instances together: instances.csv, or a data set of samples
   check     judge a witness, of this tool or of any other
   explain   say in plain words what a query asks for
   convert   write a query in the other version of VNN-LIB

@@ -92,7 +92,7 @@ class Network:
 
     def shaped(self, shapes: Sequence[tuple[int, ...]] | None, hidden: Sequence[str] = ()) -> Network:
         """This network with concrete input shapes, one per input in the model's order, and with hidden tensors."""
-        if shapes is None and not hidden:
+        if not hidden and (shapes is None or [tuple(s) for s in shapes] == self.shapes):
             return self
         return Network(self._data, self.path, self.origin, shapes, hidden)
 

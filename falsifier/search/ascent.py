@@ -69,7 +69,7 @@ def climb(
         best_margin = xp.maximum(margin, best_margin)
         if looks.satisfied(margin):
             run.offer(problem, walk.x, target, host_margin(margin))
-            if run.found is not None:
+            if not run.worthwhile(target):
                 break
         walk.move(gradient, rules, -score if level is None else xp.maximum(level - score, 0 * score), step)
         scale = rules.scale(evaluation.slack)

@@ -69,7 +69,7 @@ def dilated_climb(
         best = xp.where(better[:, None], x, best)
         if step % look == 0 and float(margin.max()) >= 0:
             run.offer(problem, x, target, host_margin(margin))
-            if run.found is not None:
+            if not run.worthwhile(target):
                 break
         lack = -score if level is None else xp.maximum(level - score, 0 * score)
         cap = _FIRST * (_LAST / _FIRST) ** (step / max(1, steps - 1))

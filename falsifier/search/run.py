@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from falsifier.arrays import Array, Rng, as_like, to_host
 from falsifier.budget import Budget
 from falsifier.records import record
 from falsifier.search.candidates import Candidates
+from falsifier.search.groups import Confirm, Groups
 from falsifier.search.ledger import Ledger
 from falsifier.search.pace import Pace, Work
 from falsifier.search.result import StageRecord
@@ -33,26 +33,31 @@ _WHOLE = 2.0**24  # magnitude from which float32 has no fractions
 
 @record
 class Found:
-    """A confirmed point `[n]`, its target, and the stage that found it."""
+    """A confirmed point `[n]`, its target and group, and the stage that found it."""
 
     stage: str
     target: int
     point: NDArray[Any]
+    group: int = 0
 
 
 @dataclass
 class Run:
-    """The state that stages share. `stage` names the one at work."""
+    """The state that stages share. `stage` names the one at work.
+
+    coverage: what share of something the search has seen so far, where a stage measures it; for progress reports.
+    """
 
     problems: ProblemSource
     budget: Budget
     rng: Rng
+    groups: Groups
     candidates: Candidates
     ledger: Ledger
     pace: Pace
     integer: NDArray[np.bool_]  # `[f]`: free inputs that look integer-valued
     records: dict[str, StageRecord] = field(default_factory=dict)
-    found: Found | None = None
+    finds: list[Found] = field(default_factory=list)  # one for each group that a point closed
     stage: str = ""
     rounds: int = 0
     rebased: bool = False  # whether the ledger's margins are the batched engine's
@@ -60,14 +65,22 @@ class Run:
     deals: int = 0  # how often lanes were dealt to targets
     dealt: int = 0  # lanes dealt to targets in turn so far
     until: float = 0.0  # reading of `pace` at which the stage at work hands over
+    lanes: int = 0  # of the batch that was evaluated last
+    coverage: float | None = None
 
     @classmethod
-    def start(cls, problems: ProblemSource, budget: Budget, rng: Rng, confirm: Callable[[NDArray[Any]], bool]) -> Run:
-        """A fresh run over all targets of `problems`."""
+    def start(cls, problems: ProblemSource, budget: Budget, rng: Rng, confirm: Confirm | Groups) -> Run:
+        """A fresh run over all targets of `problems`: one group, or the groups of `confirm`."""
         single = problems.single
-        candidates = Candidates(confirm, budget, single.t)
+        groups = confirm if isinstance(confirm, Groups) else Groups.single(single.t, confirm)
+        candidates = Candidates(groups, budget)
         ledger = Ledger(single.t, single.f)
-        return cls(problems, budget, rng, candidates, ledger, Pace(budget), integer_valued(single))
+        return cls(problems, budget, rng, groups, candidates, ledger, Pace(budget), integer_valued(single))
+
+    @property
+    def width(self) -> int:
+        """How many groups are open."""
+        return self.groups.width
 
     @property
     def batched(self) -> Problem:
@@ -98,7 +111,7 @@ class Run:
         return self.budget.remaining() > _BRING_UP
 
     def _rebase(self, problem: Problem) -> None:
-        aims = self.ledger.ranked()[:_REBASED]
+        aims = self.ledger.ranked()[: _REBASED * max(1, self.width)]
         known, points = self.ledger.known(aims)
         self.ledger.margin[:] = -np.inf
         if points is not None and known.any() and not self.over():
@@ -106,7 +119,14 @@ class Run:
 
     def over(self) -> bool:
         """Whether the search ends here."""
-        return self.found is not None or self.budget.remaining() <= 0 or self.room() < 1
+        if self.groups.watch is not None:
+            for group in self.groups.watch():
+                self._close(group)
+        return self.width == 0 or self.budget.remaining() <= 0 or self.room() < 1
+
+    def _close(self, group: int) -> None:
+        self.groups.close(group)
+        self.ledger.open[self.groups.targets(group)] = False
 
     def going(self, evaluations: int = 1, work: Work | None = None) -> bool:
         """Whether the stage at work may make this many more evaluations; of a known kind: by the deadline, too."""
@@ -116,6 +136,10 @@ class Run:
         if each is not None and not self.pace.nominal and each * evaluations > self.budget.remaining():
             return False
         return self.room() >= evaluations
+
+    def worthwhile(self, target: NDArray[np.int64]) -> bool:
+        """Whether at least half of the lanes with targets `[b]` still aim at something open."""
+        return self.width > 0 and (self.groups.count == 1 or 2 * int(self.ledger.open[target].sum()) >= target.size)
 
     def best(self) -> float:
         """The best margin of all targets."""
@@ -152,8 +176,21 @@ class Run:
             keep = np.flatnonzero(np.isfinite(best) & self.ledger.open)
             self.offer(problem, part[as_like(lane[keep], problem.like)], aim[keep], best[keep])
 
+    def screen_boxes(self, problem: Problem, points: Array, box: NDArray[np.int64]) -> None:
+        """Judge points `[b, f]` of boxes `[b]` against all targets of their own box; serves ledger and door."""
+        with self.timed(work_of(self, problem), points.shape[0]):
+            margin = host_margin(problem.screen_boxes(points, box))
+        aims = problem.in_box[box]
+        size = max(1, _SCREENED // max(1, aims.shape[1] * problem.f))
+        for first in range(0, aims.shape[0], size):  # a point stands there for each target that it is good for
+            aim, value = aims[first : first + size], margin[first : first + size]
+            better = (value > self.ledger.margin[aim]) | (value >= 0)
+            lane, place = np.nonzero((aim >= 0) & np.isfinite(value) & self.ledger.open[aim] & better)
+            self.offer(problem, points[as_like(lane + first, problem.like)], aim[lane, place], value[lane, place])
+
     def timed(self, work: Work, evaluations: int) -> _Timed:
         """A context that tells the pace how long this many evaluations took."""
+        self.lanes = evaluations
         return _Timed(self.pace, work, evaluations)
 
     def offer(self, problem: Problem, points: Array, target: Array, margin: NDArray[np.float64]) -> None:
@@ -166,17 +203,26 @@ class Run:
             chosen = to_host(points[as_like(better, problem.like)])
             self.ledger.raise_margin(aim[better], margin[better], chosen)
             self.record.improvements += int(better.size)
-        if self.found is not None or not np.max(margin) >= 0:
+        if self.width == 0 or not np.max(margin) >= 0:
             return
 
         def embed(lanes: NDArray[np.int64]) -> NDArray[Any]:
             return np.asarray(to_host(problem.embed(points[as_like(lanes, problem.like)])))
 
-        hit = self.candidates.admit(embed, aim, margin)
-        if hit is not None:
-            lane, point = hit
-            self.ledger.open[aim[lane]] = False
-            self.found = Found(self.stage, int(aim[lane]), point)
+        for lane, point in self.candidates.admit(embed, aim, margin):
+            self._found(int(aim[lane]), point)
+
+    def ask(self, aim: int, point: NDArray[Any]) -> bool:
+        """Whether the door of a target confirms a full point `[n]`, whatever its margin; closes its group then."""
+        confirmed = self.candidates.ask(int(self.groups.of[aim]), point)
+        if confirmed:
+            self._found(aim, point)
+        return confirmed
+
+    def _found(self, aim: int, point: NDArray[Any]) -> None:
+        group = int(self.groups.of[aim])
+        self._close(group)
+        self.finds.append(Found(self.stage, aim, point, group))
 
     @property
     def record(self) -> StageRecord:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.arrays import Rng
 from falsifier.budget import Budget
+from falsifier.search.groups import Confirm, Groups
 from falsifier.search.portfolio import stages_of
 from falsifier.search.result import SearchResult
 from falsifier.search.run import Run
@@ -21,24 +21,33 @@ from falsifier.verdict import StopReason
 _FLOOR = 1 / 8  # of its full turn that a stage keeps however long it has not gained
 _LONGEST_PASS = 0.6  # of the time left that one pass may plan to take
 _LONGEST_TURN = 0.25  # of the time left that one turn of the first pass may take
+_TOGETHER = 16  # open groups that a turn serves in the time that it has for one
+_GAINED = 0.1  # of the open groups that must gain in a turn that is not idle
 
 
 def search(
     problems: ProblemSource,
     budget: Budget,
     rng: Rng,
-    confirm: Callable[[NDArray[Any]], bool],
+    confirm: Confirm | Groups,
     portfolio: str | Iterable[Stage] = "standard",
 ) -> SearchResult:
     """Search the targets of `problems` for a point that `confirm` accepts.
 
-    `confirm` gets full inputs `[n]` on the host. With `budget.max_evaluations` set and a deadline that does not bind,
-    the result depends on the rng's seed, the cap and the device alone. `portfolio`: a name or the stages themselves.
+    `confirm` gets full inputs `[n]` on the host. With `Groups` in its place each of those has a door of its own: a
+    point closes its group alone, and the search goes on until all are closed. With `budget.max_evaluations` set and a
+    deadline that does not bind, the result depends on the rng's seed, the cap and the device alone. `portfolio`: a name
+    or the stages themselves.
 
     Raises InputError for an unknown name.
     """
+    return search_run(Run.start(problems, budget, rng, confirm), portfolio)
+
+
+def search_run(run: Run, portfolio: str | Iterable[Stage] = "standard") -> SearchResult:
+    """`search` on a run that was started, for callers that look at it meanwhile."""
     with np.errstate(all="ignore"):  # boxes may be wider than the largest number; what is not finite never wins
-        return _search(Run.start(problems, budget, rng, confirm), portfolio)
+        return _search(run, portfolio)
 
 
 def _search(run: Run, portfolio: str | Iterable[Stage]) -> SearchResult:
@@ -65,7 +74,7 @@ def _first_pass(run: Run, stages: Iterable[Stage]) -> list[Stage]:
     for stage in stages:
         made.append(stage)
         most = math.inf if run.pace.nominal else _LONGEST_TURN * run.budget.remaining()
-        _turn(run, stage, min(stage.slice, most))
+        _turn(run, stage, min(stage.slice * _stretch(run), most))
         if run.over():
             break
     return made
@@ -79,7 +88,12 @@ def _planned(run: Run, stage: Stage) -> float:
     record = run.records[stage.name]
     if not record.applies:
         return 0.0
-    return stage.slice * stage.growth**run.passes * max(_FLOOR, 0.5**record.idle)
+    return stage.slice * stage.growth**run.passes * max(_FLOOR, 0.5**record.idle) * _stretch(run)
+
+
+def _stretch(run: Run) -> float:
+    """The factor by which turns are longer where many groups share them; not in proportion: a batch is cheaper."""
+    return max(1.0, run.width / _TOGETHER)
 
 
 def _fitted(run: Run, stages: list[Stage]) -> float:
@@ -98,12 +112,26 @@ def _turn(run: Run, stage: Stage, seconds: float) -> None:
     record.applies = stage.applies(run)
     if record.applies and not run.over():
         run.until = run.pace.now() + seconds
-        before = run.best()
+        before = _standing(run)
         stage.turn(run)
         record.calls += 1
-        record.idle = 0 if run.best() > before else record.idle + 1
+        record.idle = 0 if _gained(run, before) else record.idle + 1
     record.evaluations += run.budget.evaluations - evaluations
     record.seconds += run.budget.clock() - started
+
+
+def _standing(run: Run) -> NDArray[np.float64]:
+    """The best margin of every group `[g]`, +infinity where it is closed."""
+    groups = run.groups
+    if groups.count == 1:
+        return np.array([run.best()])
+    return np.where(groups.open, np.maximum.reduceat(run.ledger.margin, groups.first[:-1]), np.inf)
+
+
+def _gained(run: Run, before: NDArray[np.float64]) -> bool:
+    """Whether a turn raised the standing of enough of the groups that were open."""
+    risen = int(np.sum(_standing(run) > before))
+    return risen > 0 and risen >= _GAINED * int(np.sum(np.isfinite(before) | (before < 0)))
 
 
 def _only_point(run: Run) -> SearchResult:
@@ -118,11 +146,13 @@ def _only_point(run: Run) -> SearchResult:
 
 def _result(run: Run, reason: StopReason, *, decided: bool = False) -> SearchResult:
     """The result; `reason` counts where neither a witness nor the end of the budget is the reason."""
-    found = run.found
-    if found is not None:
+    found = run.finds[0] if run.finds else None
+    if run.finds and run.width == 0:
         reason = StopReason.CONFIRMED
     elif run.over() and not decided:
         reason = StopReason.DEADLINE if run.budget.remaining() <= 0 else StopReason.EVALUATIONS
+    run.ledger.open[:] = True  # the points of closed groups are worth as much as others
+    run.ledger.open[[find.target for find in run.finds]] = False
     kept = [int(aim) for aim in run.ledger.ranked()[:1000]]
     points = {aim: point for aim in kept if (point := run.ledger.point(aim)) is not None}
     return SearchResult(

@@ -61,7 +61,7 @@ def signed_climb(
         best = xp.where(better[:, None], x, best)
         if step % look == 0 and float(margin.max()) >= 0:
             run.offer(problem, x, target, host_margin(margin))
-            if run.found is not None:
+            if not run.worthwhile(target):
                 break
         norm = xp.sum(xp.abs(gradient), axis=1)[:, None]
         usable = xp.isfinite(norm)

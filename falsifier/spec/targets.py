@@ -10,6 +10,9 @@ Axes: t target, k atom, f free input, m flat output, r distinct form, c input th
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from falsifier.arrays import Array
 from falsifier.records import record
 
@@ -44,7 +47,8 @@ class Forms:
 
 @record
 class Targets:
-    """t targets. Boxes `lower`, `upper` are `[t, f]`, or `[1, f]` where all targets share one.
+    """t targets. Boxes `lower`, `upper` are `[t, f]`, or `[1, f]` where all targets share one, or `[u, f]` with the box
+    of each target in `box` `[t]` int, where some share one.
 
     form `[t, k]` int, sign `[t, k]` in {-1, +1}, bound `[t, k]`, present `[t, k]` bool (False: padding, slack
     +infinity); strict `[t, k]` bool: the atom as written is strict (the bound is already the next value beyond what
@@ -63,6 +67,7 @@ class Targets:
     present: Array
     disjunct: Array
     exact: Array
+    box: Array = None
 
     @property
     def t(self) -> int:
@@ -71,3 +76,14 @@ class Targets:
     @property
     def k(self) -> int:
         return int(self.form.shape[1])
+
+    def in_box(self) -> NDArray[np.int64]:
+        """The targets of every box (of host arrays): `[u, w]`, -1 where a box has fewer than the most."""
+        every = np.arange(self.t)
+        if self.box is None:
+            return every[None, :] if len(self.lower) == 1 else every[:, None]
+        order = np.argsort(self.box, kind="stable")
+        counts = np.bincount(self.box, minlength=len(self.lower))
+        out = np.full((len(counts), int(counts.max())), -1)
+        out[self.box[order], every - np.repeat(np.cumsum(counts) - counts, counts)] = order
+        return out

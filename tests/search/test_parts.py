@@ -12,6 +12,7 @@ from falsifier.arrays import Rng
 from falsifier.budget import Budget
 from falsifier.search.allocation import spread
 from falsifier.search.candidates import Candidates
+from falsifier.search.groups import Groups
 from falsifier.search.ledger import Ledger
 from falsifier.search.moves import kick
 from falsifier.search.pace import Pace, Work
@@ -69,7 +70,8 @@ def test_nan_never_improves() -> None:
 
 
 def admit(candidates: Candidates, points: Floats, margin: list[float]) -> tuple[int, Floats] | None:
-    return candidates.admit(lambda lanes: points[lanes], np.zeros(len(margin), dtype=np.int64), np.array(margin))
+    offered = candidates.admit(lambda lanes: points[lanes], np.zeros(len(margin), dtype=np.int64), np.array(margin))
+    return next(offered, None)
 
 
 def test_best_candidates_go_first_and_never_twice() -> None:
@@ -79,7 +81,7 @@ def test_best_candidates_go_first_and_never_twice() -> None:
         seen.append(float(x[0]))
         return False
 
-    candidates = Candidates(door, Budget(), 1)
+    candidates = Candidates(Groups.single(1, door), Budget())
     points = np.array([[1.0], [2.0], [3.0]])
     assert admit(candidates, points, [-1.0, 0.0, 0.5]) is None
     assert admit(candidates, points, [-1.0, 0.0, 0.5]) is None

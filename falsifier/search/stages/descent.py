@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _LARGEST, _SMALLEST = 0.25, 2.0**-20  # steps, in widths of the box
 _PROBES = 2048  # evaluations of one step, about
+_NUMBERS = 1 << 24  # in the probes of one step, where many groups share it
 
 
 class Descent:
@@ -43,6 +44,9 @@ class Descent:
         problem = run.batched
         fits = run.pace.fits(work_of(run, problem), max(run.left(), 0.0), _PROBES)
         lanes = int(np.clip(min(_PROBES, fits // 8) // problem.f, 2, 64))
+        if run.width > 1:
+            most = max(2, min(64 * run.width, _NUMBERS // (problem.f * (problem.f + 1))))
+            lanes = int(np.clip(fits // (8 * problem.f), min(2 * run.width, most), most))
         group = _Group(run, problem, lanes)
         while run.going(group.cost):
             group.step()
@@ -142,7 +146,7 @@ class _Group:
         self.step_size = np.where(
             better, np.minimum(self.step_size * np.where(by_move, 1.5, 1.0), _LARGEST), self.step_size / 2
         )
-        stuck = self.step_size < _SMALLEST
+        stuck = (self.step_size < _SMALLEST) | ~self.run.ledger.open[self.target]
         if stuck.any():
             self._restart(stuck)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from falsifier.arrays import Array, arange, as_like, beside, full, namespace
 from falsifier.objective import Reduction
-from falsifier.search.allocation import spread
+from falsifier.search.allocation import shared, spread
 from falsifier.search.pace import Work
 from falsifier.search.run import Run, host_margin, work_of
 from falsifier.search.starts import lattice, mixed, place
@@ -50,16 +50,18 @@ class Flips:
     def turn(self, run: Run) -> None:
         """Generations until the time is up."""
         problem = run.batched
-        fits = run.pace.fits(work_of(run, problem), max(run.left(), 0.0) / _GENERATIONS, _PARENTS * _FEWEST)
-        count = int(np.clip(fits // _FEWEST, 1, _PARENTS))
+        most = shared(run, _PARENTS, _CHILDREN * problem.f)
+        fits = run.pace.fits(work_of(run, problem), max(run.left(), 0.0) / _GENERATIONS, most * _FEWEST)
+        count = int(np.clip(fits // _FEWEST, 1, most))
         each = int(np.clip(fits // count, 2, _CHILDREN))
         parents = None if self._parents is None else beside(self._parents, problem.like)
-        if parents is None or len(self._target) != count or not run.ledger.open[self._target].all():
+        if parents is None or len(self._target) != count:
             self._target = np.zeros(count, dtype=np.int64)
             self._age = np.full(count, _PATIENCE)
             self._margin = np.full(count, -np.inf)
             parents = full((count, problem.f), 0.0, problem.like)
         while run.going((each + 1) * count):
+            self._age = np.where(run.ledger.open[self._target], self._age, _PATIENCE)
             parents = self._without_stale(run, problem, parents)
             parents = self._generation(run, problem, parents, each)
             self._generations += 1

@@ -12,7 +12,7 @@ import numpy as np
 
 from falsifier.arrays import Array, as_like, namespace
 from falsifier.objective import Reduction
-from falsifier.search.allocation import spread
+from falsifier.search.allocation import shared, spread
 from falsifier.search.lanes import Lanes, Schedule
 from falsifier.search.looks import Looks
 from falsifier.search.pace import Work
@@ -67,7 +67,7 @@ class Gradient:
         """Lanes and steps of the next round: twice the last one's work, as far as half of the time left allows."""
         grown = self._rounds
         self._rounds += 1
-        lanes = min(_FIRST_LANES << ((grown + 1) // 2), _MOST_LANES)
+        lanes = shared(run, min(_FIRST_LANES << ((grown + 1) // 2), _MOST_LANES), problem.f)
         steps = min(_FIRST_STEPS << (grown // 2), _MOST_STEPS)
         each = run.pace.seconds(Work.GRADIENT)
         if each is None:  # a gradient costs about as much as three samples
@@ -133,6 +133,8 @@ class _Round:
             self.done += 1
             if looks.satisfied(evaluation.margin):
                 run.offer(problem, lanes.x, lanes.target, host_margin(evaluation.margin))
+                if run.width and not run.worthwhile(lanes.target):
+                    break
             if self.done == self.next_check:
                 self.interval = max(2, self.interval - max(1, round(0.03 * self.steps)))
                 self.next_check += self.interval

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from falsifier.arrays import Array, Rng, as_like, beside, is_numpy, namespace
 from falsifier.objective import Reduction
-from falsifier.search.allocation import spread
+from falsifier.search.allocation import shared, spread
 from falsifier.search.ascent import Climb, climb
 from falsifier.search.dilation import dilated_climb
 from falsifier.search.moves import kick
@@ -75,7 +75,7 @@ class Hopping:
 
         Lanes are a power of two; a short turn does not cut a population.
         """
-        most = _MOST_HOST if is_numpy(problem.like) else _MOST_DEVICE
+        most = shared(run, _MOST_HOST if is_numpy(problem.like) else _MOST_DEVICE, problem.f)
         least, longest = self.steps
         fits = run.pace.fits(Work.GRADIENT, max(run.left(), 0.0) / _ROUNDS, 16 * least)
         steps = int(np.clip(fits // _LEAST, least, longest))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.arrays import Array, as_like, namespace, step, to_host
-from falsifier.search.run import Found, Run, host_margin, work_of
+from falsifier.search.run import Run, host_margin, work_of
 
 if TYPE_CHECKING:
     from falsifier.problem import Problem
@@ -114,8 +114,6 @@ class LastBits:
             if run.over():
                 break
             point = to_host(problem.embed(points[as_like(np.array([lane]), problem.like)]))[0]
-            if run.candidates.ask(point):
-                run.ledger.open[aims[lane]] = False
-                run.found = Found(run.stage, int(aims[lane]), point)
+            if run.ask(int(aims[lane]), point):
                 break
         return int(lanes.size)

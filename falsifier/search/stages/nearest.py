@@ -55,4 +55,4 @@ class Nearest:
                 now = run.pace.now()
                 inside.until = now + (run.until - now) / 3
                 stage.turn(inside)
-        run.found, run.dealt, run.rounds = inside.found, inside.dealt, inside.rounds
+        run.dealt, run.rounds, run.lanes = inside.dealt, inside.rounds, inside.lanes

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from falsifier.arrays import Rng, as_like
 from falsifier.search.pace import Work
 from falsifier.search.run import Run
 from falsifier.search.starts import interleaved, place
+
+if TYPE_CHECKING:
+    from falsifier.problem import Problem
 
 
 class Probe:
@@ -33,6 +38,9 @@ class Probe:
         """Points in growing groups, each judged against every target whose box holds it."""
         self._done = True
         problem = run.problems.single
+        if run.groups.count > 1:
+            self._centres_of(run, problem)
+            return
         aims = np.arange(problem.t)
         rng: Rng | None = None  # made at the first draw: an easy instance needs none
         centres = aims[: self._centres]
@@ -56,3 +64,14 @@ class Probe:
             points, unit = place(unit[:group], lower, upper), unit[group:]
             run.screen(problem, points)
             made += group
+
+    def _centres_of(self, run: Run, problem: Problem) -> None:
+        """Of many groups the centres alone: what they leave open is worth a batch."""
+        boxes = np.arange(len(problem.in_box))
+        made = 0
+        while made < boxes.size and run.going(1):
+            part = boxes[made : made + min(self._points, run.pace.fits(Work.SINGLE, max(run.left(), 0), 1))]
+            lower, upper = problem.box(as_like(problem.in_box[part, 0], problem.like))
+            half = np.full((part.size, problem.f), 0.5, problem.like.dtype)
+            run.screen_boxes(problem, place(half, lower, upper), part)
+            made += part.size

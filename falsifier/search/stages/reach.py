@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from falsifier.arrays import as_like, namespace, to_host
 from falsifier.objective import Reduction
+from falsifier.search.allocation import nearest
 from falsifier.search.pace import Work
 from falsifier.search.run import Run, host_margin
 from falsifier.search.starts import place
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from falsifier.problem import Problem
 
 _NEAREST = 8  # targets that are tried before the others
+_BLOCK = 1 << 22  # numbers in the points of one step
 
 
 class Reach:
@@ -42,8 +44,8 @@ class Reach:
         """A gradient run and an evaluation of its corners."""
         self._done = True
         problem = run.batched
-        ranked = run.ledger.ranked()[: self._targets]
-        for aims in (ranked[:_NEAREST], ranked[_NEAREST:]):
+        ranked = nearest(run, self._targets)
+        for aims in _blocks(ranked, _NEAREST * run.width, problem.f):
             for width in range(len(WIDTHS) if problem.stepped else 1):
                 if aims.size and run.going(2 * aims.size, Work.GRADIENT):
                     self._step(run, problem, aims, width)
@@ -65,3 +67,10 @@ class Reach:
             run.ledger.reach[aims] = to_host(score) + to_host(xp.sum(xp.abs(slope) * (upper - lower), axis=1)) / 2
         corner = xp.where(slope > 0, upper, xp.where(slope < 0, lower, x))
         run.evaluate(problem, corner, target)
+
+
+def _blocks(ranked: NDArray[np.int64], first: int, free: int) -> list[NDArray[np.int64]]:
+    """The first few targets, then the others, in parts that fit into memory."""
+    size = max(1, _BLOCK // max(1, free))
+    parts = (ranked[:first], ranked[first:])
+    return [part[at : at + size] for part in parts for at in range(0, part.size, size)]

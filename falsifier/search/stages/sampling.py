@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arrays import Array, Rng, as_like
+from falsifier.arrays import Array, Rng, as_like, to_host
 from falsifier.search.allocation import spread
 from falsifier.search.run import Run, screening, work_of
 from falsifier.search.starts import kronecker, lattice, mixed, place, uniform, vertices
@@ -40,7 +40,7 @@ class Sampling:
         """Blocks that double in size, until the time is up."""
         problem = run.batched
         work = screening(run, problem) if problem.shared_box else work_of(run, problem)
-        size = 256
+        size = 256 * run.width
         while run.going(1):
             most = max(1, _BLOCK // problem.f)
             fits = run.pace.fits(work, max(run.left(), 0.0), 256)
@@ -60,6 +60,8 @@ class Sampling:
             points = lattice(points, lower, upper, as_like(run.integer, problem.like))
         if problem.shared_box:
             run.screen(problem, points)
+        elif problem.targets.box is not None:
+            run.screen_boxes(problem, points, to_host(problem.targets.box[target]))
         else:
             run.evaluate(problem, points, target)
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
+from numpy.typing import NDArray
 
 from falsifier.arrays import as_like, full
 from falsifier.search.run import Run, work_of
 from falsifier.search.starts import place, uniform, vertices
+
+if TYPE_CHECKING:
+    from falsifier.problem import Problem
 
 
 class Screen:
@@ -31,8 +37,8 @@ class Screen:
         problem = run.batched
         passes = 1 if self._pass >= 3 else 3
         while run.going():
-            open_targets = np.flatnonzero(run.ledger.open)
-            if self._next >= open_targets.size:
+            places = _open(run, problem)
+            if self._next >= places.size:
                 self._pass += 1
                 self._next = 0
                 passes -= 1
@@ -40,7 +46,8 @@ class Screen:
                     return
             most = max(1, (1 << 22) // problem.f)
             size = min(run.pace.fits(work_of(run, problem), max(run.left(), 0.0), 64), most)
-            aims = open_targets[self._next : self._next + size]
+            boxes = places[self._next : self._next + size]
+            aims = boxes if problem.targets.box is None else problem.in_box[boxes, 0]
             self._next += aims.size
             target = as_like(aims, problem.like)
             lower, upper = problem.box(target)
@@ -50,4 +57,15 @@ class Screen:
             else:
                 draw = uniform if self._pass % 2 else vertices
                 unit = draw(run.rng, aims.size, problem.f, problem.like)
-            run.evaluate(problem, place(unit, lower, upper), target)
+            if problem.targets.box is None:
+                run.evaluate(problem, place(unit, lower, upper), target)
+            else:
+                run.screen_boxes(problem, place(unit, lower, upper), boxes)
+
+
+def _open(run: Run, problem: Problem) -> NDArray[np.int64]:
+    """Boxes that some open target has: numbers of targets where each has its own."""
+    if problem.targets.box is None:
+        return np.flatnonzero(run.ledger.open)
+    aims = problem.in_box
+    return np.flatnonzero(((aims >= 0) & run.ledger.open[aims]).any(axis=1))

@@ -1,0 +1,277 @@
+"""Questions without VNN-LIB: one for every sample of a data set, "is there such an input within reach of this one?"
+
+Each has a query all the same, an exact VNN-LIB text made when somebody asks for it: a witness is confirmed by the same
+door as any other, and other tools can be given the same question. The text is of version 1.0, or 2.0 where the network
+leaves its shape open, which only 2.0 can state. The search gets its targets from the arrays.
+
+Axes: N sample, n flat input, m flat output.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.arrays import to_host
+from falsifier.campaign.plan import DEFAULT_TIMEOUT, Job
+from falsifier.campaign.sample_query import Declared, query_text, query_tree
+from falsifier.errors import InputError
+from falsifier.instance import NamedNetwork
+from falsifier.spec import Rounding, Spec
+from falsifier.spec.samples import Comparison, Region, sample_spec
+
+if TYPE_CHECKING:
+    from falsifier.network import Network
+    from falsifier.query.tree import Query
+
+_BLOCK = 1 << 22  # numbers in the points of a batch that is labelled
+
+
+class Property(Enum):
+    """What a witness does to its sample's label; the value is the word of the command line."""
+
+    TOP1 = "top1"  # another class reaches the label's score
+    MARGIN = "margin"  # the label's score exceeds another one by less than it should
+    RANGE = "range"  # an output leaves its range
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is asked of every sample. radius: of the box, one number or `[n]` or `[N, n]`; clip: the range of inputs;
+    margin: by which the label leads (MARGIN); range: of every output (RANGE).
+    """
+
+    property: Property
+    radius: NDArray[np.float64]
+    clip: tuple[float, float] | None = None
+    margin: float = 0.0
+    range: tuple[float, float] = (-math.inf, math.inf)
+
+
+class DataSet:
+    """Samples x `[N, n]` (float64) with labels y `[N]`, bound to a network."""
+
+    def __init__(
+        self, x: NDArray[np.float64], y: NDArray[np.int64] | None, setting: Setting, network: Network, origin: str
+    ) -> None:
+        """y: None for the network's own predictions. Raises InputError for what does not fit the network."""
+        reference = network.reference
+        if len(reference.inputs) != 1 or reference.inputs[0].dtype.kind != "f":
+            raise InputError(f"{network.origin}: a data set needs a network with one input, of a float type")
+        if x.shape[1] != reference.n:
+            raise InputError(
+                f"{origin}: a sample holds {x.shape[1]} values, {network.origin} takes {reference.n} "
+                f"{list(reference.inputs[0].shape)}"
+            )
+        self.x, self.setting, self.origin = x, setting, origin
+        self.m, self.dtype = reference.m, reference.dtype
+        if network.shapes is not None and len(reference.outputs) > 1:
+            raise InputError(f"{network.origin}: leaves its shape open and has several outputs: not supported")
+        version_2 = network.shapes is not None  # it had to be told a shape, which only 2.0 can state
+        outputs = reference.outputs[0].shape if version_2 else (self.m,)
+        self.declared = Declared(reference.inputs[0].shape, outputs, str(reference.inputs[0].dtype), version_2)
+        try:
+            self.radius: NDArray[np.float64] = np.broadcast_to(setting.radius, x.shape)
+        except ValueError:
+            shape = list(setting.radius.shape)
+            raise InputError(
+                f"{origin}: a radius of shape {shape} does not fit samples of {x.shape[1]} values"
+            ) from None
+        if setting.property is not Property.RANGE and self.m < 2:
+            raise InputError(f"{network.origin}: one output has no classes: use the property range")
+        self.y = self._labels(y, network)
+        self._comparisons: dict[int, tuple[Comparison, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def _labels(self, y: NDArray[np.int64] | None, network: Network) -> NDArray[np.int64]:
+        if self.setting.property is Property.RANGE:
+            return np.zeros(len(self.x), np.int64)
+        if y is None:
+            found: NDArray[np.int64] = np.argmax(predictions(network, self.x), axis=1).astype(np.int64)
+            return found
+        if y.shape != (len(self.x),):
+            raise InputError(
+                f"{self.origin}: y has shape {list(y.shape)}, one label for each of {len(self.x)} is needed"
+            )
+        if np.any((y < 0) | (y >= self.m)):
+            raise InputError(
+                f"{self.origin}: y holds labels outside 0 .. {self.m - 1}, the outputs of {network.origin}"
+            )
+        return y
+
+    def region(self, i: int) -> Region:
+        """The box around a sample, in float64."""
+        lower, upper = self.x[i] - self.radius[i], self.x[i] + self.radius[i]
+        if self.setting.clip is not None:
+            lower, upper = np.clip(lower, *self.setting.clip), np.clip(upper, *self.setting.clip)
+        return Region(lower, upper)
+
+    def comparisons(self, i: int) -> tuple[Comparison, ...]:
+        """Of which one must hold for a witness."""
+        label = int(self.y[i])
+        if label not in self._comparisons:
+            self._comparisons[label] = tuple(self._compared(label))
+        return self._comparisons[label]
+
+    def _compared(self, label: int) -> Iterator[Comparison]:
+        setting = self.setting
+        if setting.property is Property.RANGE:
+            low, high = setting.range
+            for j in range(self.m):
+                if math.isfinite(low):
+                    yield Comparison(None, j, -low, strict=True)
+                if math.isfinite(high):
+                    yield Comparison(j, None, high, strict=True)
+            return
+        strict = setting.property is Property.MARGIN
+        bound = -setting.margin if strict else 0.0
+        for j in range(self.m):
+            if j != label:
+                yield Comparison(j, label, bound, strict)
+
+    def text(self, i: int) -> str:
+        """The question about a sample as a file."""
+        title = f"{self.setting.property.value} around sample {i} of {Path(self.origin).name}, label {self.y[i]}"
+        return query_text(self.declared, self.region(i), self.comparisons(i), title)
+
+    def query(self, i: int) -> Query:
+        """The question about a sample as its text is read."""
+        return query_tree(self.declared, self.region(i), self.comparisons(i), f"sample {i} of {self.origin}")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The question about one sample."""
+
+    data: DataSet
+    index: int
+    direct: ClassVar[bool] = True
+    bytes: ClassVar[int] = 0
+
+    def query(self) -> Query:
+        return self.data.query(self.index)
+
+    def spec(self, query: Query | None, network: Network, rounding: Rounding) -> Spec:
+        data = self.data
+        region, comparisons = data.region(self.index), data.comparisons(self.index)
+        return sample_spec(region, comparisons, data.m, data.dtype, rounding, version_2=data.declared.version_2)
+
+
+def fitted(network: Network, shape: tuple[int, ...]) -> Network:
+    """The network, with the shape of one sample where it leaves its own open."""
+    if network.reference.n == math.prod(shape):
+        return network
+    shaped = network.shaped([(1, *shape)])
+    try:
+        return shaped if shaped.reference.n == math.prod(shape) else network
+    except InputError:
+        return network  # `DataSet` says what does not fit
+
+
+def read_samples(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64] | None, tuple[int, ...]]:
+    """x `[N, n]`, y `[N]` or None, and the shape of one sample, of an npz file with the arrays `x` and perhaps `y`.
+
+    Raises InputError.
+    """
+    from zipfile import BadZipFile
+
+    try:
+        archive = np.load(path, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise InputError(f"{path}: holds one array, an npz file with an array x is needed: np.savez(file, x=x)")
+        with archive:
+            names = archive.files
+            if "x" not in names:
+                held = ", ".join(names) or "nothing"
+                raise InputError(f"{path}: holds no array x (but {held}): np.savez(file, x=x, y=y)")
+            x, y = archive["x"], archive["y"] if "y" in names else None
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: not an npz file that can be read: {error}") from None
+    if x.ndim < 2 or not x.size or x.dtype.kind not in "fiub":
+        raise InputError(f"{path}: x has shape {list(x.shape)} of {x.dtype}; numbers of shape [N, ...] are needed")
+    flat = x.reshape(len(x), -1).astype(np.float64)
+    if not np.isfinite(flat).all():
+        raise InputError(f"{path}: x holds values that are not finite")
+    if y is not None and y.dtype.kind not in "iu":
+        raise InputError(f"{path}: y is of {y.dtype}; labels are integers")
+    return flat, None if y is None else y.astype(np.int64), x.shape[1:]
+
+
+def read_radius(epsilon: float | None, budgets: Path | None) -> NDArray[np.float64]:
+    """The radius from one number, from a numpy file of one per input (or per sample and input), or the lesser of both.
+
+    Raises InputError.
+    """
+    if budgets is None:
+        if epsilon is None:
+            raise InputError("how far an input may move is missing: give --epsilon or --budgets")
+        return np.asarray(epsilon, dtype=np.float64)
+    try:
+        radius = np.load(budgets, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"{budgets}: not a numpy file that can be read: {error}") from None
+    if not isinstance(radius, np.ndarray) or radius.dtype.kind not in "fiu":
+        raise InputError(f"{budgets}: one array of numbers is needed: np.save(file, budgets)")
+    if not (np.isfinite(radius).all() and (radius >= 0).all()):
+        raise InputError(f"{budgets}: holds budgets that are negative or not finite")
+    radius = radius.astype(np.float64)
+    radius = radius if radius.ndim < 2 else radius.reshape(len(radius), -1)
+    return radius if epsilon is None else np.minimum(radius, epsilon)
+
+
+def predictions(network: Network, x: NDArray[np.float64], device: str = "auto") -> NDArray[Any]:
+    """The outputs `[N, m]` of samples `[N, n]`, in batches."""
+    engine = network.engine(device, (x.min(axis=0), x.max(axis=0)))
+    size = max(1, _BLOCK // max(x.shape[1], engine.lane_bytes // 8))
+    parts = [to_host(engine.outputs(engine.asarray(x[at : at + size]))) for at in range(0, len(x), size)]
+    return np.concatenate(parts)
+
+
+def jobs_of(data: DataSet, model: str, timeout: float | None, category: str | None) -> list[Job]:
+    """One job for every sample."""
+    digits = len(str(len(data) - 1))
+    path = Path(model)
+    stem = path.name.removesuffix(".gz").removesuffix(".onnx")
+    name = category or Path(data.origin).stem
+    networks = (NamedNetwork(None, path),)
+    limit = timeout or DEFAULT_TIMEOUT
+    return [
+        Job(
+            name,
+            model,
+            f"sample_{i:0{digits}d}.vnnlib",
+            limit,
+            networks,
+            Sample(data, i),
+            f"{stem}_sample_{i:0{digits}d}",
+        )
+        for i in range(len(data))
+    ]
+
+
+def write_queries(jobs: Sequence[Job], folder: Path, model: Path) -> None:
+    """The questions as files, and an instances.csv of them. Raises InputError where they cannot be written."""
+    import os
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        network = os.path.relpath(model, folder)
+        rows = []
+        for job in jobs:
+            assert isinstance(job.question, Sample)
+            (folder / job.vnnlib).write_text(job.question.data.text(job.question.index))
+            rows.append(f"{network},{job.vnnlib},{job.limit:g}\n")
+        (folder / "instances.csv").write_text("".join(rows))
+    except OSError as error:
+        raise InputError(f"{folder}: the queries cannot be written: {error.strerror}") from None

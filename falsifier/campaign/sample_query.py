@@ -1,0 +1,110 @@
+"""The query of a sample, as text for files and as the tree that reading that text gives, made without reading it.
+
+The text is VNN-LIB 1.0, or 2.0 where shapes have to be stated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from falsifier.query.tree import (
+    And,
+    Compare,
+    Constant,
+    Difference,
+    Kind,
+    NetworkDeclaration,
+    Or,
+    Query,
+    Reference,
+    Relation,
+    Table,
+    Variable,
+)
+from falsifier.witness.text import decimals
+
+if TYPE_CHECKING:
+    from falsifier.spec.samples import Comparison, Region
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The network as the query declares it: shapes of input and output, element type; version_2: which VNN-LIB."""
+
+    inputs: Shape
+    outputs: Shape
+    dtype: str
+    version_2: bool
+
+    def network(self) -> NetworkDeclaration:
+        if self.version_2:
+            x, y = (self.inputs, self.dtype), (self.outputs, self.dtype)
+        else:
+            x, y = (((int(np.prod(shape)),), "real") for shape in (self.inputs, self.outputs))
+        variables = Variable("X", Kind.INPUT, x[1], x[0]), Variable("Y", Kind.OUTPUT, y[1], y[0])
+        return NetworkDeclaration("N" if self.version_2 else "", variables[:1], variables[1:])
+
+    def names(self, name: str, shape: Shape) -> list[str]:
+        """The names of a variable's elements, row-major."""
+        if self.version_2:
+            return [f"{name}[{','.join(map(str, index))}]" for index in np.ndindex(*shape)]
+        return [f"{name}_{j}" for j in range(int(np.prod(shape)))]
+
+
+def query_text(declared: Declared, region: Region, comparisons: Sequence[Comparison], title: str) -> str:
+    """The query as a file holds it; `title` becomes a comment."""
+    inputs, outputs = declared.names("X", declared.inputs), declared.names("Y", declared.outputs)
+    lines = [f"; {title}"]
+    if declared.version_2:
+        x, y = (f"{declared.dtype} [{','.join(map(str, shape))}]" for shape in (declared.inputs, declared.outputs))
+        lines += [
+            "(vnnlib-version <2.0>)",
+            f"(declare-network N\n    (declare-input X {x})\n    (declare-output Y {y}))",
+        ]
+    else:
+        lines += [f"(declare-const {name} Real)" for name in (*inputs, *outputs)]
+    for name, low, high in zip(inputs, decimals(region.lower), decimals(region.upper), strict=True):
+        lines += [f"(assert (>= {name} {low}))", f"(assert (<= {name} {high}))"]
+    lines.append("(assert (or")
+    lines += [f"    (and {comparison.text(outputs)})" for comparison in comparisons]
+    return "\n".join([*lines, "))", ""])
+
+
+def query_tree(declared: Declared, region: Region, comparisons: Sequence[Comparison], origin: str) -> Query:
+    """What reading `query_text` gives."""
+    n = len(region.lower)
+    ends = np.stack([region.lower, region.upper], axis=1).ravel()  # per input its lower and its upper bound
+    texts = decimals(ends)
+    stop = np.cumsum([len(text) for text in texts])
+    bounds = Table(
+        left=np.repeat(np.arange(n), 2),
+        relation=np.tile(np.array([Relation.GE.code, Relation.LE.code], dtype=np.int8), n),
+        right=np.full(2 * n, -1),
+        value=ends,
+        start=np.concatenate([[0], stop[:-1]]),
+        stop=stop,
+        clauses=np.array([0, 2 * n]),
+        source="".join(texts).encode(),
+    )
+    either = Or(tuple(And((_compare(comparison, n),)) for comparison in comparisons))
+    return Query((2 if declared.version_2 else 1, 0), (declared.network(),), (bounds, either), origin)
+
+
+def _compare(comparison: Comparison, n: int) -> Compare:
+    more, less = (Relation.GT, Relation.LT) if comparison.strict else (Relation.GE, Relation.LE)
+    high = None if comparison.high is None else Reference(n + comparison.high)
+    low = None if comparison.low is None else Reference(n + comparison.low)
+    bound = Constant(decimals(np.array([comparison.bound]))[0])
+    if high is not None and low is not None:
+        return Compare(more, high, low) if comparison.bound == 0 else Compare(more, Difference(high, (low,)), bound)
+    if high is not None:
+        return Compare(more, high, bound)
+    if low is None:
+        raise ValueError("a comparison without outputs")
+    return Compare(less, low, Constant(decimals(np.array([-comparison.bound]))[0]))

@@ -1,0 +1,237 @@
+"""A stack at work: many instances of one network in one search, each with its door, its clock and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.arguments import demand_device
+from falsifier.arrays import Rng
+from falsifier.budget import Budget
+from falsifier.campaign.plan import Job, Question
+from falsifier.campaign.record import Decision, Record
+from falsifier.campaign.shares import Shares
+from falsifier.errors import EngineError, FalsifierError, InputError
+from falsifier.falsify import Problems
+from falsifier.network import JointNetwork, Network
+from falsifier.problem import Problem
+from falsifier.search.groups import Groups
+from falsifier.search.portfolio import stages_of
+from falsifier.search.run import Run
+from falsifier.search.search import search_run
+from falsifier.spec import Rounding, Spec
+from falsifier.spec.stacking import Part, part_of, stacked
+from falsifier.verdict import StopReason, Verdict
+from falsifier.witness.confirm import Door
+from falsifier.witness.judge import Judge
+from falsifier.witness.outcome import Witness, WitnessClass
+from falsifier.witness.text import write_witness
+
+if TYPE_CHECKING:
+    from falsifier.network.engine import Engine
+    from falsifier.query.tree import Query
+
+_FEWEST_LANES = 2  # that must fit into memory at once for a stack to be one
+
+
+class ApartError(Exception):
+    """This network is better searched one instance after the other; the text says why."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """An instance in a stack: its job, its targets, and the seconds that reading took."""
+
+    job: Job
+    part: Part
+    prepare: float
+    query: Query | None = None  # bound to the network; kept where it is small, else read again for the door
+
+    @property
+    def question(self) -> Question:
+        assert self.job.question is not None
+        return self.job.question
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all instances of a campaign have in common. evaluations: a cap for each instance."""
+
+    device: str = "auto"
+    require: str = "correct"
+    portfolio: str = "standard"
+    rng_seed: int = 0
+    evaluations: int | None = None
+
+    def demand(self) -> None:
+        """Raise InputError for a device or a portfolio that there is not."""
+        demand_device(self.device)
+        stages_of(self.portfolio)
+
+
+class StackedProblems(Problems):
+    """The `ProblemSource` of a stack."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        network: Network | JointNetwork,
+        budget: Budget,
+        device: str,
+        wider: Callable[[], Spec] | None = None,
+        inner: Problems | None = None,
+    ) -> None:
+        """wider: makes the spec of the nearest-rounded boxes when it is asked for; inner: as in `Problems`."""
+        self.spec = spec
+        self._network, self._budget, self._device, self._inner = network, budget, device, inner
+        self._wider = wider
+        self._problems: dict[tuple[str, str], Problem] = {}
+        self._chosen: Engine | None = None
+        self._accelerated = False
+        self.engine_name = "single-sample"
+
+    @property
+    def batched(self) -> Problem:
+        """Raises ApartError where this network gains nothing from a stack."""
+        problem = self._on(self._engine)
+        if problem.serial:
+            raise ApartError("it runs one sample at a time")
+        if problem.lanes_in_memory < _FEWEST_LANES:
+            raise ApartError("few of its lanes fit into memory at once")
+        return problem
+
+    @cached_property
+    def nearest(self) -> Problems | None:
+        if self._wider is None:
+            return None
+        spec = self._wider()
+        mine, its = self.targets, spec.targets
+        assert its is not None
+        if np.array_equal(mine.lower, its.lower) and np.array_equal(mine.upper, its.upper):
+            return None
+        return StackedProblems(spec, self._network, self._budget, self._device, None, self)
+
+
+class Stack:
+    """One search over the members; what it finds is recorded at once."""
+
+    def __init__(
+        self, members: Sequence[Member], network: Network, settings: Settings, record: Record, budget: Budget
+    ) -> None:
+        self.members, self._network, self._settings, self._record = members, network, settings, record
+        self.budget = budget
+        self.shares = Shares([m.job.limit - m.prepare for m in members], budget, settings.evaluations)
+        self.groups = Groups([m.part.t for m in members], self._confirm, self._watched)
+        self.decided = np.zeros(len(members), dtype=bool)
+        self.run: Run | None = None
+        self.failure = ""  # what went wrong, if something did that should not
+        self.tell: Callable[[], None] = lambda: None
+        self._judges: dict[int, Judge] = {}
+        self._budgets: dict[int, Budget] = {}
+        self._queries: dict[int, Query] = {}
+
+    def search(self) -> list[Member]:
+        """Decide the members; those returned are still open, and better run one after the other."""
+        network, settings = self._network, self._settings
+        spec = stacked([m.part for m in self.members], network.reference.m, Rounding.INWARD)
+        problems = StackedProblems(spec, network, self.budget, settings.device, self._wider)
+        self.shares.begin(self.groups)
+        try:
+            self.run = Run.start(problems, self.budget, Rng(settings.rng_seed), self.groups)
+            result = search_run(self.run, settings.portfolio)
+        except InputError:  # the record cannot be written
+            raise
+        except (ApartError, EngineError, MemoryError):
+            return self._left()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it costs the stack alone
+            self.failure = f"internal error: {type(error).__name__}: {error}"
+            return self._left()
+        for i in np.flatnonzero(~self.decided).tolist():
+            self._end(i, result.reason)
+        return []
+
+    def _left(self) -> list[Member]:
+        """What is open, with the time that it had."""
+        self._watched()
+        left = [self.members[i] for i in np.flatnonzero(self.groups.open & ~self.decided).tolist()]
+        return [replace(member, prepare=member.prepare + self.shares.seconds) for member in left]
+
+    def _watched(self) -> list[int]:
+        """Asked by the search between batches."""
+        ended = self.shares.watch()
+        for group in ended:
+            self._forget(group)
+            if not self.decided[group]:
+                timed_out = self.shares.timed_out(group)
+                self._end(group, StopReason.DEADLINE if timed_out else StopReason.EVALUATIONS)
+        self.tell()
+        return ended
+
+    def _end(self, i: int, reason: StopReason) -> None:
+        """An instance without a witness."""
+        verdict = Verdict.TIMEOUT if reason is StopReason.DEADLINE else Verdict.UNKNOWN
+        member = self.members[i]
+        self.decided[i] = True
+        self._record.decide(member.job, Decision(verdict, reason.value, member.prepare, self.shares.seconds))
+
+    def _confirm(self, i: int, point: NDArray[Any]) -> bool:
+        """Whether a point ends the search for an instance; asks its own door."""
+        try:
+            if i not in self._judges:
+                self._judges[i] = self._judge(i)
+        except FalsifierError as error:  # its file is gone, or has become another
+            self.decided[i] = True
+            member, seconds = self.members[i], self.shares.seconds
+            self._record.decide(member.job, Decision(Verdict.ERROR, str(error), member.prepare, seconds))
+            return True
+        judge, budget = self._judges[i], self._budgets[i]
+        budget.evaluations = int(self.shares.evaluations)
+        done = judge(point)
+        if budget.max_evaluations is not None:  # a `correct` witness is in hand, an `exact` one is sought for a while
+            self.shares.cap(i, budget.max_evaluations)
+        if done:
+            assert judge.witness is not None
+            self._sat(i, judge.witness)
+            self._forget(i)
+        return done
+
+    def _forget(self, i: int) -> None:
+        for kept in (self._judges, self._budgets, self._queries):
+            kept.pop(i, None)
+
+    def _judge(self, i: int) -> Judge:
+        member = self.members[i]
+        query = member.query or member.question.query()
+        door = Door(query, [self._network.reference], WitnessClass(self._settings.require))
+        self._budgets[i], self._queries[i] = Budget(), door.query
+        patient = bool(np.any(member.part.exact))
+        return Judge(door, self._budgets[i], patient, lambda witness: self._sat(i, witness))
+
+    def _sat(self, i: int, witness: Witness) -> None:
+        """Keep a witness."""
+        member = self.members[i]
+        text = write_witness(self._queries[i], witness)
+        decision = Decision(
+            Verdict.SAT, witness.reason, member.prepare, self.shares.seconds, text, witness.class_.value
+        )
+        if self.decided[i]:
+            self._record.improve(member.job, decision)
+        else:
+            self.decided[i] = True
+            self._record.decide(member.job, decision)
+
+    def _wider(self) -> Spec:
+        """The stack in nearest-rounded boxes; what is decided keeps its boxes."""
+        parts = [m.part if self.decided[i] else self._wider_part(m) for i, m in enumerate(self.members)]
+        return stacked(parts, self._network.reference.m, Rounding.NEAREST)
+
+    def _wider_part(self, member: Member) -> Part:
+        try:
+            return part_of(member.question.spec(member.query, self._network, Rounding.NEAREST))
+        except (FalsifierError, ValueError):  # its file is gone, or has become another
+            return member.part

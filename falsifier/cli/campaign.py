@@ -1,0 +1,244 @@
+"""`falsifier campaign`: many instances in one run; answers go into a folder, progress to stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import ArgumentTypeError, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from falsifier.cli.arguments import Parser, non_negative_int, positive_int
+from falsifier.cli.process import Guard
+from falsifier.errors import InputError
+from falsifier.instance import parse_seconds
+
+if TYPE_CHECKING:
+    from falsifier.campaign.plan import Job
+    from falsifier.campaign.record import ResultsFolder
+    from falsifier.campaign.run import Campaign, Progress
+    from falsifier.network import Network
+
+_OF_SAMPLES = ("epsilon", "budgets", "label_property", "margin", "range", "clip", "as_vnnlib")
+_OFTEN, _SELDOM = 1.0, 10.0  # seconds between progress lines on a terminal and elsewhere
+
+
+def run(words: list[str], started: float) -> int:
+    """Run the command."""
+    return Command(parser().parse_args(words), started).run()
+
+
+class Command:
+    """One run: the record, once there is one, and what is decided so far."""
+
+    def __init__(self, options: Namespace, started: float) -> None:
+        self._options = options
+        self._reporter = Reporter(started)
+        self._record: ResultsFolder | None = None
+        self._campaign: Campaign | None = None
+
+    def run(self) -> int:
+        """Plan, search, and tell what came out."""
+        # before anything is imported that has threads: they would take the signals
+        with Guard(float("inf"), float("inf"), self._cut_short) as guard:
+            jobs, loaded = _jobs(self._options)
+            campaign = self._prepared(jobs, loaded)
+            verdicts = campaign.run()
+            with guard.answering():
+                from falsifier.campaign.record import tally
+
+                self._reporter.say(f"{len(jobs)} instances: {tally(verdicts)}; see {self._options.out}")
+        return 0
+
+    def _prepared(self, jobs: list[Job], loaded: dict[Path, Network]) -> Campaign:
+        from falsifier.campaign.record import ResultsFolder
+        from falsifier.campaign.run import Campaign
+        from falsifier.campaign.stack import Settings
+
+        given = self._options
+        settings = Settings(given.device, given.require, given.portfolio, given.rng_seed, given.max_evaluations)
+        settings.demand()  # before a folder is made
+        self._record = ResultsFolder(Path(given.out))
+        tell, warn = self._reporter.tell, self._reporter.say
+        self._campaign = Campaign(jobs, self._record, settings, tell, warn, loaded=loaded)
+        return self._campaign
+
+    def _cut_short(self, signal: int | None) -> int:
+        """In place of the main thread, which may be inside a library: what was decided stands in the folder."""
+        if self._record is not None and self._campaign is not None:
+            self._record.lock.acquire(timeout=1.0)
+            done, total = sum(self._campaign.verdicts.values()), len(self._campaign.jobs)
+            self._reporter.say(f"interrupted: {done} of {total} instances are decided, see {self._options.out}")
+        return 128 + (signal or 0)
+
+
+def _jobs(options: Namespace) -> tuple[list[Job], dict[Path, Network]]:
+    """The plan, and networks that it took to make it. Raises InputError where there is none."""
+    from falsifier.campaign.plan import arranged, read_instances
+
+    timeout = parse_seconds(options.timeout) if options.timeout is not None else None
+    category = options.category
+    if category is not None and (Path(category).name != category or category in ("", ".", "..")):
+        raise InputError(f"--category {category!r}: a name without slashes is expected, folders are named after it")
+    if options.dataset is not None:
+        return _samples(options, timeout)
+    given = [name for name in _OF_SAMPLES if getattr(options, name) is not None]
+    if given:
+        raise InputError(f"--{given[0].replace('_', '-')} belongs to --dataset, which is not given")
+    jobs = [job for path in options.instances for job in read_instances(Path(path), timeout=timeout, category=category)]
+    if not jobs:
+        raise InputError(f"{', '.join(options.instances)}: no instances in it; rows are onnx,vnnlib,timeout")
+    return arranged(jobs), {}
+
+
+def _samples(options: Namespace, timeout: float | None) -> tuple[list[Job], dict[Path, Network]]:
+    """The plan where the instances are samples."""
+    from falsifier.campaign.dataset import (
+        DataSet,
+        Property,
+        Setting,
+        fitted,
+        jobs_of,
+        read_radius,
+        read_samples,
+        write_queries,
+    )
+    from falsifier.campaign.plan import arranged
+    from falsifier.network import load
+
+    if len(options.instances) != 1:
+        raise InputError(f"--dataset goes with one model, {len(options.instances)} files are given")
+    kind = Property(options.label_property or "top1")
+    for name, needs in (("margin", Property.MARGIN), ("range", Property.RANGE)):
+        if (getattr(options, name) is not None) != (kind is needs):
+            raise InputError(f"--label-property {needs.value} and --{name} go together")
+    for name in ("clip", "range"):
+        pair = getattr(options, name)
+        if pair is not None and not pair[0] < pair[1]:
+            raise InputError(f"--{name} {pair[0]:g} {pair[1]:g}: the lower end comes first")
+    budgets = None if options.budgets is None else Path(options.budgets)
+    radius = read_radius(options.epsilon, budgets)
+    low, high = options.range or (0.0, 0.0)
+    clip = None if options.clip is None else (options.clip[0], options.clip[1])
+    setting = Setting(kind, radius, clip, options.margin or 0.0, (low, high))
+    x, y, shape = read_samples(Path(options.dataset))
+    model = Path(options.instances[0])
+    network = fitted(load(model), shape)
+    data = DataSet(x, y, setting, network, options.dataset)
+    jobs = jobs_of(data, options.instances[0], timeout, options.category)
+    if options.as_vnnlib is not None:
+        write_queries(jobs, Path(options.as_vnnlib), model)
+    return arranged(jobs), {model: network}
+
+
+class Reporter:
+    """Lines on stderr: progress, often on a terminal and seldom in a file, and what is wrong."""
+
+    def __init__(self, started: float) -> None:
+        """started: reading of `time.monotonic` from which the seconds shown are counted."""
+        self._started = started
+        self._terminal = sys.stderr.isatty()
+        self._every = _OFTEN if self._terminal else _SELDOM
+        self._last = started
+        self._made = 0
+        self._shown = False
+
+    def tell(self, progress: Progress) -> None:
+        """A progress line, if it is time for one."""
+        now = time.monotonic()
+        if now - self._last < self._every:
+            return
+        speed = (progress.evaluations - self._made) / (now - self._last)
+        self._last, self._made = now, progress.evaluations
+        line = progress_line(progress, now - self._started, speed)
+        if self._terminal:
+            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+            self._shown = True
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        print(("\r\x1b[K" if self._shown else "") + f"falsifier: {text}", file=sys.stderr, flush=True)
+        self._shown = False
+
+
+def progress_line(progress: Progress, seconds: float, speed: float) -> str:
+    """One line: seconds so far, instances open and falsified, lanes of a batch, evaluations a second, time left."""
+    from falsifier.verdict import Verdict
+
+    decided = sum(progress.verdicts.values())
+    seen = "" if progress.coverage is None else f", coverage {progress.coverage:.1%}"
+    minutes, left = divmod(int(progress.left), 60)
+    return (
+        f"{seconds:.0f} s: {progress.total - decided} of {progress.total} instances open "
+        f"({progress.open} in this batch), "
+        f"{progress.verdicts[Verdict.SAT]} falsified, {progress.lanes} lanes, {speed:.3g} evaluations/s{seen}, "
+        f"at most {minutes}:{left:02d} left"
+    )
+
+
+def parser() -> Parser:
+    """The command line of `campaign`."""
+    parser = Parser(
+        "campaign",
+        "Search many instances in one run. Those of one network share every batch: while w of them are open, the clock "
+        "of each runs at 1/w of the wall's, so that its time limit means what it would mean alone, and all together "
+        "take no longer than one after the other.",
+    )
+    add = parser.add_argument
+    add(
+        "instances",
+        nargs="+",
+        metavar="INSTANCES.csv",
+        help="rows onnx,vnnlib,timeout as in the competition, paths relative to it; with --dataset one MODEL.onnx",
+    )
+    add(
+        "--out", default="campaign", metavar="DIR", help="a new folder for results.csv and witnesses (default campaign)"
+    )
+    add("--timeout", metavar="SECONDS", help="the most that an instance gets, whatever its row says (rows without: 60)")
+    add("--category", metavar="NAME", help="first column of results.csv (default: the folder of INSTANCES.csv)")
+    parser.add_device()
+    add(
+        "--rng-seed",
+        type=non_negative_int,
+        default=0,
+        metavar="N",
+        help="the state that all random draws start from (default 0)",
+    )
+    add(
+        "--max-evaluations",
+        type=positive_int,
+        metavar="N",
+        help="end each instance after this many evaluated points of its own",
+    )
+    add("--portfolio", default="standard", metavar="NAME", help="which stages search (default standard)")
+    add("--require", choices=("exact", "correct"), default="correct", help="as in verify (default correct)")
+    samples = parser.add_argument_group("samples in place of queries: an instance for each")
+    add = samples.add_argument
+    add("--dataset", metavar="FILE.npz", help="arrays x [N, ...] and, unless the model's own predictions count, y [N]")
+    add("--epsilon", type=_radius, metavar="R", help="how far each input may move from its sample")
+    add(
+        "--budgets",
+        metavar="FILE.npy",
+        help="the same for every input, [n] or [N, n]; with --epsilon the lesser counts",
+    )
+    add(
+        "--label-property",
+        choices=("top1", "margin", "range"),
+        help="what is violated where top1 (the default): another class reaches the label's score; margin: it comes "
+        "nearer than --margin; range: an output leaves --range",
+    )
+    add("--margin", type=float, metavar="M", help="by how much the label's score exceeds all others")
+    add("--range", type=float, nargs=2, metavar=("A", "B"), help="where every output lies")
+    add("--clip", type=float, nargs=2, metavar=("A", "B"), help="the range of valid inputs")
+    add("--as-vnnlib", metavar="DIR", help="write the questions as VNN-LIB files too, with an instances.csv")
+    return parser
+
+
+def _radius(text: str) -> float:
+    """A distance."""
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise ArgumentTypeError(f"{text!r} is not a distance")
+    return value
