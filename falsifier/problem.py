@@ -11,7 +11,8 @@ Axes: b lane, f free input, n flat input, m flat output, t target, k atom, r for
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -44,6 +45,9 @@ from falsifier.spec.margin import (
 )
 from falsifier.spec.region import region_atoms
 from falsifier.spec.targets import Targets
+
+if TYPE_CHECKING:
+    from falsifier.network.observation import Observer
 
 _CHUNK_BYTES = 1 << 28  # arrays of one chunk, together; on a CPU larger ones are no faster
 
@@ -147,6 +151,18 @@ class Problem:
         self._look(slacks, target)
         return Evaluation(outputs, slacks, margin(slacks))
 
+    def observe(self, points: Array, target: Array, observer: Observer) -> tuple[Evaluation, Array]:
+        """`evaluate`, and from the same forward run the activations `[b, w]` that an observer of the engine watches."""
+
+        def run(part: slice) -> list[Array]:
+            inputs = self.embed(points[part])
+            outputs, seen = observer.run(inputs)
+            return [outputs, self._slack(inputs, outputs, self._aims.made(target[part])), seen]
+
+        columns = [self._outputs, self._slacks, Column(0.0, sum(observer.widths))]
+        outputs, slacks, seen = self._chunks.run("forward", run, points.shape[0], columns)
+        return Evaluation(outputs, slacks, margin(slacks)), seen
+
     def screen(self, points: Array) -> Array:
         """The margin of every point `[b, f]` for every target: `[b, t]`, -infinity where a point is outside a
         target's box.
@@ -244,6 +260,28 @@ class Problem:
         outputs, slacks, value, gradient = self._chunks.run(kind, run, lanes, self._ascended, cost)
         self._look(slacks, target)
         return Evaluation(outputs, slacks, margin(slacks)), value, gradient
+
+    def pull(
+        self, points: Array, target: Array, seed: Callable[[slice, Array], Array], window: Array | None = None
+    ) -> tuple[Evaluation, Array]:
+        """The evaluation of points `[b, f]`, and the gradient `[b, f]` of sum(seed * outputs), seed held fixed.
+
+        `seed(part, outputs)` gives the weights `[c, m]` of some lanes' outputs `[c, m]`: the derivative of whatever
+        score of the outputs is to rise. Counts 2 b evaluations.
+        """
+
+        def run(part: slice) -> list[Array]:
+            inputs = self.embed(points[part])
+            outputs = self.engine.outputs(inputs)
+            width = None if window is None else window[part]
+            _, gradient = self.engine.vjp(inputs, seed(part, outputs), width)
+            gradient = self.domain.pull(gradient)
+            finite = self.xp.where(self.xp.isfinite(gradient), gradient, full((1, 1), 0.0, gradient))
+            return [outputs, self._slack(inputs, outputs, self._aims.made(target[part])), finite]
+
+        columns = [self._outputs, self._slacks, Column(0.0, self.f)]
+        outputs, slacks, gradient = self._chunks.run("general", run, points.shape[0], columns, 2)
+        return Evaluation(outputs, slacks, margin(slacks)), gradient
 
     def _scale(self, lanes: _Lanes) -> Array:
         """Scales `[b, k]`, 0 for padding."""

@@ -60,6 +60,7 @@ class Run:
     deals: int = 0  # how often lanes were dealt to targets
     dealt: int = 0  # lanes dealt to targets in turn so far
     until: float = 0.0  # reading of `pace` at which the stage at work hands over
+    started: float = 0.0  # reading of the budget's clock
 
     @classmethod
     def start(cls, problems: ProblemSource, budget: Budget, rng: Rng, confirm: Callable[[NDArray[Any]], bool]) -> Run:
@@ -67,7 +68,13 @@ class Run:
         single = problems.single
         candidates = Candidates(confirm, budget, single.t)
         ledger = Ledger(single.t, single.f)
-        return cls(problems, budget, rng, candidates, ledger, Pace(budget), integer_valued(single))
+        run = cls(problems, budget, rng, candidates, ledger, Pace(budget), integer_valued(single))
+        run.started = budget.clock()
+        return run
+
+    def elapsed(self) -> float:
+        """Seconds since the search began."""
+        return self.budget.clock() - self.started
 
     @property
     def batched(self) -> Problem:
