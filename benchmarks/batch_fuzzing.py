@@ -68,8 +68,17 @@ class Window:
     curve: list[tuple[float, int, int]] = field(default_factory=list)
 
 
-def fuzz(problem: Problem, given: Specifications, recipe: Recipe, rng_seed: int, seconds: float) -> Window:
-    """Run a loop of one lane a specification. The clock starts before the first evaluation."""
+def fuzz(
+    problem: Problem,
+    given: Specifications,
+    recipe: Recipe,
+    rng_seed: int,
+    seconds: float,
+    *,
+    until_first: bool = False,
+) -> Window:
+    """Run a loop of one lane a specification, for a time or to the first violation. The clock starts before the first
+    evaluation."""
     start = time.perf_counter()
     loop = Loop(problem, recipe, Rng(rng_seed), group=given.group)
     out, done = Window(), np.zeros(given.count, np.bool_)
@@ -83,7 +92,7 @@ def fuzz(problem: Problem, given: Specifications, recipe: Recipe, rng_seed: int,
             out.first = now
         if not out.curve or now >= out.curve[-1][0] + seconds / _POINTS:
             out.curve.append((round(now, 4), out.violations, int(done.sum())))
-        if now >= seconds:
+        if now >= seconds or (until_first and out.first is not None):
             break
         loop.close(done)
         following = loop.step(given.count)
@@ -124,11 +133,14 @@ def throughput(given: Specifications, sizes: Sequence[int], options: argparse.Na
     for size in sizes:
         part = given.first(size)
         fresh = part.problem(options.device)
-        first = fuzz(fresh, part, paper_recipe(), 0, options.window).first if size == max(sizes) else None
-        cold = first if first is not None else cold
+        first = fuzz(fresh, part, paper_recipe(), 0, options.window, until_first=True).first
+        cold = first if size == max(sizes) else cold
         turns = [seconds_of_a_step(fresh, part, options.window / 12) for _ in range(3)]
         step = {name: min(turn[name] for turn in turns) for name in turns[0]}
-        warm = [fuzz(fresh, part, paper_recipe(), run, min(options.window, 5.0)).first for run in range(options.runs)]
+        warm = [
+            fuzz(fresh, part, paper_recipe(), run, options.window, until_first=True).first
+            for run in range(options.runs)
+        ]
         hits = [seconds for seconds in warm if seconds is not None]
         rows[size] = {
             "seconds_of_a_step": step,

@@ -44,8 +44,8 @@ from falsifier.arrays.bits import row_hash as row_hash
 from falsifier.arrays.bits import spacing as spacing
 from falsifier.arrays.bits import step as step
 from falsifier.arrays.rng import Rng as Rng
+from falsifier.arrays.sets import Marks as Marks
 from falsifier.arrays.sets import first_of as first_of
-from falsifier.arrays.sets import is_in as is_in
 from falsifier.arrays.sets import pattern_hash as pattern_hash
 from falsifier.arrays.sets import place_in as place_in
 from falsifier.arrays.sets import put_add as put_add

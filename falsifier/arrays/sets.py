@@ -26,13 +26,51 @@ def first_of(key: Array) -> Array:
     return first
 
 
-def is_in(key: Array, known: Array) -> Array:
-    """Which rows of an integer key `[b]` occur in `known` `[c]`: bool `[b]`."""
-    if not is_numpy(key):
-        return torch().isin(key, known)
-    ordered = np.sort(known)
-    place = np.minimum(np.searchsorted(ordered, key), max(ordered.size - 1, 0))
-    return ordered[place] == key if ordered.size else np.zeros(key.shape, np.bool_)
+class Marks:
+    """A set of integer keys that grows batch by batch, and forgets the oldest beyond `most`.
+
+    On the host an ordered list that new keys are inserted into, on a device a ring that is searched whole: there a sort
+    costs less than waiting for a count.
+    """
+
+    def __init__(self, keys: Array, most: int) -> None:
+        """`keys` `[c]` int64: what the set begins with; `most`: keys that are remembered at least."""
+        self._most = most
+        self._recent = keys
+        if is_numpy(keys):
+            self._ordered = np.sort(keys)
+        else:
+            self._ring = torch().zeros(most + 1, dtype=torch().int64, device=keys.device)
+            self._used = torch().zeros_like(self._ring, dtype=torch().bool)
+            self._at = self._ring[:1] + 0
+            self.add(keys, keys == keys)
+
+    def has(self, keys: Array) -> Array:
+        """Which keys `[b]` are in the set: bool `[b]`."""
+        if is_numpy(keys):
+            place = np.minimum(np.searchsorted(self._ordered, keys), max(self._ordered.size - 1, 0))
+            return self._ordered[place] == keys if self._ordered.size else np.zeros(keys.shape, np.bool_)
+        # an unused place holds 0, which is a key like any other
+        zero = (self._used & (self._ring == 0)).any()
+        return torch().where(keys == 0, zero, torch().isin(keys, self._ring))
+
+    def add(self, keys: Array, wanted: Array) -> None:
+        """Take in the `wanted` `[b]` of the keys `[b]`, none of which is in the set."""
+        if is_numpy(keys):
+            new = np.sort(keys[wanted])
+            if not new.size:
+                return
+            self._ordered = np.insert(self._ordered, np.searchsorted(self._ordered, new), new)
+            self._recent = np.concatenate([self._recent, new])
+            if self._recent.size > 2 * self._most:
+                self._recent = self._recent[-self._most :]
+                self._ordered = np.sort(self._recent)
+            return
+        count = wanted.to(torch().int64).cumsum(0)
+        place = torch().where(wanted, (self._at + count - 1) % self._most, self._most)
+        self._ring[place], self._used[place] = keys, wanted
+        self._used[-1] = False
+        self._at = self._at + count[-1:]
 
 
 def put_add(x: Array, index: Array, values: Array) -> Array:

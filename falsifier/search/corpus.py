@@ -4,7 +4,8 @@ Nothing here loops over entries or copies them to the host, and shapes never cha
 made with, and one more that takes what is thrown away.
 
 Eviction: when no slot is empty, a new entry takes the place of the entry with the least energy, among entries of about
-equal energy the oldest. Originals never give way, so every group can always start over.
+equal energy the oldest; an eighth of the entries is lined up at a time, by the energies that they have then. Originals
+never give way, so every group can always start over.
 
 Axes: c slot, g group (what shares an original: the targets of one instance), f free input, b lane.
 """
@@ -18,6 +19,7 @@ import numpy as np
 
 from falsifier.arrays import (
     Array,
+    Marks,
     Rng,
     arange,
     as_dtype_of,
@@ -25,7 +27,6 @@ from falsifier.arrays import (
     as_wide,
     first_of,
     full,
-    is_in,
     is_numpy,
     namespace,
     place_in,
@@ -37,6 +38,7 @@ from falsifier.arrays import (
     zeros,
 )
 
+_AT_ONCE = 8  # the part of a full corpus whose weakest entries are looked up at a time: one in so many
 _AGE = 2.0**-40  # how much younger an entry must be to count as one with more energy, in parts of the energy
 
 
@@ -78,6 +80,9 @@ class Corpus:
         self.energy[:groups] = 1.0
         self.next_number = whole[:1] + groups  # an array, so that nobody has to wait for the count
         self._reach = groups  # slots from here on are empty
+        self._queue: Array | None = None
+        self._served = 0  # of the queue
+        self._marks = Marks(self.hash[:groups], capacity)
         self._order: tuple[Array, Array] | None = None
 
     @property
@@ -128,14 +133,14 @@ class Corpus:
         xp = namespace(wanted)
         marks = row_hash(children.x)
         # what is not wanted must not hide a twin that is
-        kept = wanted & first_of(xp.where(wanted, marks, ~marks)) & ~is_in(marks, self.hash[: self._reach])
-        slots = self._weakest(int(marks.shape[0]))
-        self._reach = min(self.capacity, self._reach + int(marks.shape[0]))
+        kept = wanted & first_of(xp.where(wanted, marks, ~marks)) & ~self._marks.has(marks)
+        slots = self._next_slots(int(marks.shape[0]))
         rank = as_int64(kept).cumsum(0) - 1
         kept = kept & (rank < int(slots.shape[0]))
         slot = slots[xp.clip(rank, 0, int(slots.shape[0]) - 1)]
         original = (self.depth[slot] == 0) & (self.number[slot] >= 0)
         kept = kept & ~original
+        self._marks.add(marks, kept)
         slot = xp.where(kept, slot, self.capacity + 0 * slot)
         number = self.next_number + as_int64(kept).cumsum(0) - 1
         self.next_number = self.next_number + as_int64(kept).sum()
@@ -147,16 +152,32 @@ class Corpus:
                 *(a[rows] for a in (children.margin, children.energy)),
             )
             marks = marks[rows]
+        self._filled(int(slot.shape[0]))
         self._write(slot, number, marks, children)
         return kept
 
+    def _filled(self, count: int) -> None:
+        """Note that the first `count` of the next slots are taken (on a device: may be)."""
+        if self._reach < self.capacity:
+            self._reach += count
+        else:
+            self._served += count
+
+    def _next_slots(self, count: int) -> Array:
+        """The slots to be filled next: empty ones in order; then a queue of the weakest, made anew when it runs out."""
+        if self._reach + count <= self.capacity:
+            return arange(count, self.number) + self._reach
+        self._reach = self.capacity
+        if self._queue is None or int(self._queue.shape[0]) - self._served < count:
+            self._queue, self._served = self._weakest(max(count, self.capacity // _AT_ONCE)), 0
+        return self._queue[self._served : self._served + count]
+
     def _weakest(self, count: int) -> Array:
-        """The slots to be filled next: empty ones in order, then by energy and age; originals last."""
+        """Slots: empty ones in order, then by energy and age; originals last."""
         xp = namespace(self.energy)
-        end = min(self.capacity, self._reach + count)
-        number, depth = self.number[:end], self.depth[:end]
-        key = self.energy[:end] * (1 + as_wide(number) * _AGE)
-        key = xp.where(number < 0, as_wide(arange(end, number)) - (end + 1.0), key)
+        number, depth = self.number[:-1], self.depth[:-1]
+        key = self.energy[:-1] * (1 + as_wide(number) * _AGE)
+        key = xp.where(number < 0, as_wide(arange(self.capacity, number)) - (self.capacity + 1.0), key)
         key = xp.where((depth == 0) & (number >= 0), key * 0 + np.inf, key)
         return top_k(key, count, largest=False)[1]
 
@@ -177,6 +198,7 @@ class Corpus:
     def refill(self, count: int) -> None:
         """Say that the first `count` slots were filled from outside."""
         self._reach, self._order = max(count, self.groups), None
+        self._marks = Marks(self.hash[:count], self.capacity)
 
     def host(self) -> dict[str, Any]:
         """The entries as host arrays, without empty slots; what `corpus_file.save` writes."""

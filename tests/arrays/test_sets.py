@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from falsifier.arrays import first_of, is_in, pattern_hash, place_in, put_add, put_max, row_hash, to_host
+from falsifier.arrays import Marks, first_of, pattern_hash, place_in, put_add, put_max, row_hash, to_host
 
 keys = st.lists(st.integers(-3, 3), min_size=1, max_size=12)
 
@@ -21,17 +24,28 @@ def test_first_of_marks_the_first_of_each(items: list[int]) -> None:
     assert first_of(torch.from_numpy(host)).tolist() == expected
 
 
-@given(keys, st.lists(st.integers(-3, 3), max_size=6))
-def test_is_in_is_membership(items: list[int], known: list[int]) -> None:
-    expected = [item in known for item in items]
-    a, b = np.array(items), np.array(known, dtype=np.int64)
-    assert is_in(a, b).tolist() == expected
-    assert is_in(torch.from_numpy(a), torch.from_numpy(b)).tolist() == expected
+@given(st.lists(keys, max_size=4), keys)
+def test_marks_are_a_set(batches: list[list[int]], asked: list[int]) -> None:
+    for convert in (np.asarray, torch.from_numpy):
+        marks, known = Marks(convert(np.zeros(0, np.int64)), 64), set[int]()
+        for batch in batches:
+            new = [item not in known and item not in batch[:i] for i, item in enumerate(batch)]
+            marks.add(convert(np.array(batch)), convert(np.array(new)))
+            known |= set(batch)
+        assert marks.has(convert(np.array(asked))).tolist() == [item in known for item in asked]
 
 
 @pytest.mark.parametrize("convert", [np.asarray, torch.from_numpy])
-def test_places_may_repeat(convert: object) -> None:
-    assert callable(convert)
+def test_marks_forget_the_oldest(convert: Callable[[Any], Any]) -> None:
+    marks, every = Marks(convert(np.arange(1, 4)), 10), convert(np.ones(5, np.bool_))
+    for first in range(100, 300, 5):
+        marks.add(convert(np.arange(first, first + 5)), every)
+    assert marks.has(convert(np.arange(290, 300))).all()
+    assert not marks.has(convert(np.array([0, 1, 2, 3, 100, 200]))).any()
+
+
+@pytest.mark.parametrize("convert", [np.asarray, torch.from_numpy])
+def test_places_may_repeat(convert: Callable[[Any], Any]) -> None:
     index = convert(np.array([0, 2, 2, 0]))
     values = convert(np.array([1.0, 5.0, 3.0, -2.0]))
     zeros = np.zeros(3)

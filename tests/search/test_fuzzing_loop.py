@@ -209,6 +209,8 @@ def test_memory_stays_what_it_is() -> None:
         arrays += [value for c in loop.recipe.coverage for value in vars(c).values() if isinstance(value, np.ndarray)]
         return sum(array.nbytes for array in arrays)
 
+    while loop.corpus.size < 64:
+        loop.step(16)
     loop.step(16)
     before = kept()
     for _ in range(400):
