@@ -70,7 +70,7 @@ class Marks:
         place = torch().where(wanted, (self._at + count - 1) % self._most, self._most)
         self._ring[place], self._used[place] = keys, wanted
         self._used[-1] = False
-        self._at = self._at + count[-1:]
+        self._at = self._at + wanted.sum()
 
 
 def put_add(x: Array, index: Array, values: Array) -> Array:

@@ -101,6 +101,6 @@ def test_experiments_fill_their_tables(digits: Path, monkeypatch: pytest.MonkeyP
     )
     found = experiments(options)["families"]["digits"]
     assert set(found["rq1"]["sizes"]) == {1, 3}
-    assert found["rq1"]["sizes"][1]["over_the_smallest"] == 1
+    assert found["rq1"]["sizes"][1]["specifications_per_second_over_the_smallest"] == 1
     assert set(found["rq2"]["means"]) == {"ani-1", "iso-1", "ani-3", "iso-3", "ours-3"}
     assert len(found["rq2"]["violations"]) == 10
