@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from falsifier.network.observation import Observer
     from falsifier.problem import Problem
 
+Notice = Callable[[Array, Array, Array], None]
 Timer = Callable[[Work, int], AbstractContextManager[object]]
 
 
@@ -96,13 +97,15 @@ class Loop:
         originals: Array | None = None,
         restore: Callable[[Array], Corpus] | None = None,
         timed: Timer = lambda work, evaluations: nullcontext(),
+        notice: Notice | None = None,
     ) -> None:
         """Evaluates the originals, one for each group.
 
         group `[t]`: which targets are one specification (`groups_of` by default). originals `[g, f]`: centres of the
-        boxes by default. restore: gives a corpus saved earlier, for these originals. timed: is told of evaluations.
+        boxes by default. restore: gives a corpus saved earlier, for these originals. timed: is told of evaluations. notice: is shown the points `[b, f]` where gradients were taken, their targets and
+        margins `[b]`: a mutator may pass a violation on its way.
         """
-        self.problem, self.recipe, self.rng, self._timed = problem, recipe, rng, timed
+        self.problem, self.recipe, self.rng, self._timed, self._notice = problem, recipe, rng, timed, notice
         self.siblings = Siblings(problem, groups_of(problem) if group is None else group)
         first = self.siblings.first
         if originals is None:
@@ -233,7 +236,10 @@ class Loop:
 
         def slope(x: Array) -> Slope:
             with self._timed(Work.GRADIENT, int(x.shape[0]) * self.recipe.direction.cost):
-                return self.recipe.direction.slope(problem, x, target, label)
+                found = self.recipe.direction.slope(problem, x, target, label)
+            if self._notice is not None:
+                self._notice(x, target, found.margin)
+            return found
 
         return Batch(
             problem=problem,

@@ -219,6 +219,32 @@ def test_memory_stays_what_it_is() -> None:
     assert loop.corpus.size == 64
 
 
+@pytest.mark.parametrize("recipe", [paper_recipe, our_recipe])
+def test_a_step_copies_nothing_to_the_host(recipe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    loop = Loop(small_problem("torch"), replace(recipe(), capacity=32), Rng(0))
+
+    def copied(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a tensor was copied to the host")
+
+    for name in ("cpu", "numpy", "tolist", "item", "__int__", "__float__"):
+        monkeypatch.setattr(torch.Tensor, name, copied)
+    for _ in range(30):
+        loop.step(16)
+
+
+@KINDS
+def test_violations_on_the_way_are_shown(kind: str) -> None:
+    shown: list[Any] = []
+    recipe = replace(our_recipe(), mutators=[(Pgd(6), 1.0)])
+    loop = Loop(small_problem(kind), recipe, Rng(0), notice=lambda *seen: shown.append([to_host(a) for a in seen]))
+    loop.step(8)
+    assert len(shown) == 6
+    for x, target, margin in shown:
+        again = loop.problem.evaluate(as_like(x, loop.problem.like), as_like(target, loop.problem.like))
+        np.testing.assert_allclose(to_host(again.margin), margin, rtol=1e-4, atol=1e-5)
+
+
 def test_retired_groups_get_no_lanes() -> None:
     loop = Loop(small_problem(), our_recipe(), Rng(0))
     loop.close(np.array([True, False, False]))

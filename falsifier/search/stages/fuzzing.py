@@ -96,7 +96,12 @@ class Fuzzing:
         restore = None
         if self._file is not None and self._file.exists():
             restore = partial(_restored, self._file, problem.like, capacity)
-        return Loop(problem, self._recipe, rng, group=group, restore=restore, timed=run.timed)
+
+        def notice(x: Array, target: Array, margin: Array) -> None:
+            if is_numpy(margin) and margin.max() >= 0:
+                run.offer(problem, x, target, host_margin(margin))
+
+        return Loop(problem, self._recipe, rng, group=group, restore=restore, timed=run.timed, notice=notice)
 
     def _lane_count(self, run: Run, problem: Problem, loop: Loop) -> int:
         """Lanes of a step, fixed by the pace's clock."""
