@@ -102,8 +102,9 @@ class Loop:
         """Evaluates the originals, one for each group.
 
         group `[t]`: which targets are one specification (`groups_of` by default). originals `[g, f]`: centres of the
-        boxes by default. restore: gives a corpus saved earlier, for these originals. timed: is told of evaluations. notice: is shown the points `[b, f]` where gradients were taken, their targets and
-        margins `[b]`: a mutator may pass a violation on its way.
+        boxes by default. restore: gives a corpus saved earlier, for these originals. timed: is told of evaluations.
+        notice: is shown the points `[b, f]` where gradients were taken, their targets and margins `[b]`: a mutator
+        may pass a violation on its way.
         """
         self.problem, self.recipe, self.rng, self._timed, self._notice = problem, recipe, rng, timed, notice
         self.siblings = Siblings(problem, groups_of(problem) if group is None else group)
