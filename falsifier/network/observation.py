@@ -29,6 +29,15 @@ _LINEAR = frozenset(("Conv", "ConvTranspose", "Gemm", "MatMul"))
 
 
 @dataclass(frozen=True)
+class Layer:
+    """A tensor that activation functions make: its name in the model, its elements, and how many channels they have."""
+
+    name: str
+    size: int
+    channels: int
+
+
+@dataclass(frozen=True)
 class Watch:
     """A tensor of the model by name; `channels`: a map counts as one number for each channel, else whole."""
 
@@ -51,12 +60,12 @@ class Observer:
 class Observable(Protocol):
     """An engine that shows what is inside. Search asks with `isinstance`; one that does not is searched all the same.
 
-    `layers`: names of the tensors that activation functions make, in execution order (of products and convolutions in
-    networks without such functions).
+    `layers`: what activation functions make, in execution order (products and convolutions in networks without such
+    functions).
     """
 
     @property
-    def layers(self) -> tuple[str, ...]: ...
+    def layers(self) -> tuple[Layer, ...]: ...
 
     def observer(self, watched: Sequence[Watch]) -> Observer:
         """An observer of named tensors of the model. Raises EngineError for unknown names."""
@@ -72,15 +81,16 @@ class Probes:
     widths: tuple[int, ...]
 
 
-def layers_of(lowered: Lowered) -> tuple[str, ...]:
-    """The model's names of what its activation functions make; of a value with several names the first."""
+def layers_of(lowered: Lowered) -> tuple[Layer, ...]:
+    """What a model's activation functions make; of a value with several names the first."""
     made = {name: p.op for p in lowered.program.primitives for name in p.outputs}
-    names: dict[str, str] = {}
+    layers: dict[str, Layer] = {}
     for name, operand in lowered.tensors.items():
         if isinstance(operand, Value) and operand.name in made:
-            names.setdefault(operand.name, name)
+            channels = math.prod(operand.shape[:2]) if _is_map(operand) else operand.size
+            layers.setdefault(operand.name, Layer(name, operand.size, channels))
     for kinds in (_ACTIVATIONS, _LINEAR):
-        found = tuple(names[value] for value, op in made.items() if op in kinds and value in names)
+        found = tuple(layers[value] for value, op in made.items() if op in kinds and value in layers)
         if found:
             return found
     return ()
@@ -94,9 +104,12 @@ def probes(lowered: Lowered, watched: Sequence[Watch]) -> Probes:
         value = lowered.tensors.get(watch.tensor)
         if not isinstance(value, Value) or value.name in build.program.inputs:
             raise EngineError(f"the lowered network computes no tensor {watch.tensor!r}")
-        is_map = watch.channels and len(value.shape) > 2
-        values.append(_by_channel(build, value) if is_map else value)
+        values.append(_by_channel(build, value) if watch.channels and _is_map(value) else value)
     return Probes(build, (lowered.y, *values), tuple(value.size for value in values))
+
+
+def _is_map(value: Value) -> bool:
+    return len(value.shape) > 2
 
 
 def _by_channel(build: Builder, value: Value) -> Value:

@@ -19,7 +19,7 @@ from falsifier.network import runtime
 from falsifier.network.adjoint import add_adjoint
 from falsifier.network.lowering import Lowered
 from falsifier.network.objective_graph import add_objective
-from falsifier.network.observation import Observer, Watch, layers_of, probes
+from falsifier.network.observation import Layer, Observer, Watch, layers_of, probes
 from falsifier.network.onnx_graph import Graph, write_graph
 from falsifier.network.program import WINDOW, Builder, Primitive, Value, needed_primitives
 from falsifier.objective import Ascent, ObjectiveForm, Reduction
@@ -103,7 +103,7 @@ class OnnxruntimeEngine:
         return found
 
     @cached_property
-    def layers(self) -> tuple[str, ...]:
+    def layers(self) -> tuple[Layer, ...]:
         """Tensors that activation functions make (`Observable`)."""
         return layers_of(self._lowered)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from falsifier.errors import EngineError, UnsupportedError
 from falsifier.network.adjoint import add_adjoint
 from falsifier.network.lowering import Lowered
-from falsifier.network.observation import Observer, Watch, layers_of, probes
+from falsifier.network.observation import Layer, Observer, Watch, layers_of, probes
 from falsifier.network.program import WINDOW, Value
 from falsifier.network.torch_device import memory_guard, prepare_torch, resolve_device
 from falsifier.network.torch_objective import finite, output_seed, reduce, slacks
@@ -119,7 +119,7 @@ class TorchEngine:
         return found
 
     @cached_property
-    def layers(self) -> tuple[str, ...]:
+    def layers(self) -> tuple[Layer, ...]:
         """Tensors that activation functions make (`Observable`)."""
         return layers_of(self._lowered)
 

@@ -34,8 +34,10 @@ from falsifier.search.siblings import Siblings, groups_of
 from falsifier.search.starts import place
 
 if TYPE_CHECKING:
-    from falsifier.network.observation import Observer
+    from falsifier.network.observation import Layer, Observer
     from falsifier.problem import Problem
+
+_MOST_WATCHED = 1 << 17  # activations of a lane: half a megabyte
 
 Notice = Callable[[Array, Array, Array], None]
 Timer = Callable[[Work, int], AbstractContextManager[object]]
@@ -138,7 +140,9 @@ class Loop:
         self._columns: list[tuple[Coverage, slice]] = [(coverage, slice(None)) for coverage in coverages]
         if not coverages or not isinstance(engine, Observable) or not engine.layers:
             return
-        asked = [tuple(Watch(name, c.channels) for name in c.watch(engine.layers)) for c in coverages]
+        asked = [tuple(Watch(name, c.channels) for name in c.watch(_fitting(engine.layers, c))) for c in coverages]
+        if not any(asked):
+            return
         if len(set(asked)) == 1:
             self._observer = engine.observer(asked[0])
             return
@@ -267,3 +271,10 @@ class Loop:
         for coverage, _ in self._columns:
             counts |= coverage.figures()
         return counts
+
+
+def _fitting(layers: Sequence[Layer], coverage: Coverage) -> list[str]:
+    """The deepest layers whose activations are few enough to be held for every lane."""
+    widths = np.array([layer.channels if coverage.channels else layer.size for layer in layers])
+    fits = np.cumsum(widths[::-1])[::-1] <= _MOST_WATCHED
+    return [layer.name for layer, kept in zip(layers, fits.tolist(), strict=True) if kept]

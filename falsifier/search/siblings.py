@@ -87,6 +87,9 @@ class Siblings:
         return xp.where(self._known[group], margins, full((1, 1), -float("inf"), margins))
 
 
-def groups_of(problem: Problem) -> NDArray[np.int64]:
-    """The group of each target `[t]`: targets of one box stand together, of several boxes alone."""
-    return np.zeros(problem.t, np.int64) if problem.shared_box else np.arange(problem.t)
+def groups_of(problem: Problem, instance: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    """The group of each target `[t]`: targets of one instance (`[t]`; all are of one by default) and one box."""
+    box = np.zeros(problem.t, np.int64) if problem.shared_box else np.arange(problem.t)
+    if instance is None:
+        return box
+    return np.unique(np.stack([instance, box]), axis=1, return_inverse=True)[1].reshape(-1)

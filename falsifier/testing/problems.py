@@ -9,7 +9,7 @@ import numpy as np
 
 from falsifier.arrays import Array, as_dtype_of, is_numpy, namespace
 from falsifier.errors import EngineError
-from falsifier.network.observation import Observer, Watch
+from falsifier.network.observation import Layer, Observer, Watch
 from falsifier.objective import Ascent, ObjectiveForm
 from falsifier.problem import Problem
 from falsifier.query import parse
@@ -37,7 +37,7 @@ class SmallEngine:
     stepped = False
     lane_bytes = 4 * _HIDDEN
     differentiable = True
-    layers = ("hidden",)
+    layers = (Layer("hidden", _HIDDEN, _HIDDEN),)
 
     def __init__(self, kind: str = "numpy", rng_seed: int = 0) -> None:
         rng = np.random.default_rng(rng_seed)
@@ -65,8 +65,9 @@ class SmallEngine:
         return {name: self._hidden(x) for name in tensors}
 
     def observer(self, watched: Sequence[Watch]) -> Observer:
-        if any(watch.tensor not in self.layers for watch in watched):
-            raise EngineError(f"no tensor of {[watch.tensor for watch in watched]} but {self.layers[0]}")
+        unknown = [watch.tensor for watch in watched if watch.tensor != "hidden"]
+        if unknown:
+            raise EngineError(f"the network computes no tensor {unknown[0]!r}")
 
         def run(x: Array) -> tuple[Array, Array]:
             hidden = self._hidden(x)

@@ -9,7 +9,7 @@ from small_networks import read
 from falsifier.arrays import to_host
 from falsifier.errors import EngineError
 from falsifier.network.lowering import Lowered, lower
-from falsifier.network.observation import Observable, Watch
+from falsifier.network.observation import Layer, Observable, Watch
 from falsifier.network.onnxruntime_engine import OnnxruntimeEngine
 from falsifier.network.single import SingleSampleEngine
 from falsifier.network.torch_engine import TorchEngine
@@ -33,7 +33,7 @@ ENGINES = pytest.mark.parametrize("engine", [OnnxruntimeEngine, lambda lowered: 
 def test_one_run_gives_outputs_and_activations(engine: type[OnnxruntimeEngine]) -> None:
     served = engine(lower(CONVOLUTION))
     assert isinstance(served, Observable)
-    assert served.layers == ("t", "r")
+    assert served.layers == (Layer("t", 8, 2), Layer("r", 8, 8))
     x = np.random.default_rng(0).normal(size=(5, 9)).astype(np.float32)
     observer = served.observer([Watch("t", channels=True), Watch("r"), Watch("t")])
     assert observer.widths == (2, 8, 8)
@@ -67,7 +67,7 @@ def test_names_that_nothing_computes_are_refused(engine: type[OnnxruntimeEngine]
 def test_without_activation_functions_products_are_layers() -> None:
     lowered: Lowered = lower(LINEAR)
     engine = OnnxruntimeEngine(lowered)
-    assert engine.layers == ("y",)
+    assert engine.layers == (Layer("y", 1, 1),)
     outputs, seen = engine.observer([Watch("y")]).run(np.array([[3.0, 1.0]], np.float32))
     assert outputs.tolist() == seen.tolist() == [[2.0]]
 

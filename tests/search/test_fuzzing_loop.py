@@ -10,12 +10,13 @@ import pytest
 from toy_problems import relu_network, run, toy
 
 from falsifier.arrays import Rng, as_like, to_host
+from falsifier.network.observation import Layer
 from falsifier.problem import Problem
 from falsifier.search.coverage.neurons import Neurons
 from falsifier.search.coverage.patterns import Patterns
 from falsifier.search.directions import MarginDirection, PaperDirection, labels_of
 from falsifier.search.energy import DecayingEnergy, News, PaperEnergy
-from falsifier.search.loop import Loop, Recipe
+from falsifier.search.loop import Loop, Recipe, _fitting
 from falsifier.search.mutators.boundary import Boundary
 from falsifier.search.mutators.noise import Noise
 from falsifier.search.mutators.pgd import Pgd
@@ -28,7 +29,7 @@ from falsifier.search.scaling.isotropic import Isotropic
 from falsifier.search.siblings import Siblings, groups_of
 from falsifier.search.stages.fuzzing import Fuzzing
 from falsifier.testing.contracts import some_batch
-from falsifier.testing.problems import small_problem
+from falsifier.testing.problems import SmallEngine, small_problem
 from falsifier.verdict import StopReason
 
 KINDS = pytest.mark.parametrize("kind", ["numpy", "torch"])
@@ -123,6 +124,11 @@ def test_boxes_apart_are_groups_apart(kind: str) -> None:
         assert (to_host(step.x) >= to_host(lower)).all()
         assert (to_host(step.x) <= to_host(upper)).all()
         assert np.bincount(to_host(step.group)).tolist() == [4, 4, 4]  # equal effort
+
+
+def test_groups_are_boxes_of_instances() -> None:
+    assert groups_of(small_problem(), np.array([0, 0, 1])).tolist() == [0, 1, 2]
+    assert groups_of(label_toy(), np.array([4, 4, 7])).tolist() == [0, 0, 1]
 
 
 @KINDS
@@ -231,6 +237,16 @@ def test_a_step_copies_nothing_to_the_host(recipe: Any, monkeypatch: pytest.Monk
         monkeypatch.setattr(torch.Tensor, name, copied)
     for _ in range(30):
         loop.step(16)
+
+
+def test_wide_layers_give_way_to_deeper_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    layers = (Layer("wide", 1 << 20, 8), Layer("middle", 1 << 16, 64), Layer("last", 10, 10))
+    assert _fitting(layers, Patterns()) == ["middle", "last"]
+    assert _fitting(layers, Neurons()) == ["wide", "middle", "last"]
+    monkeypatch.setattr(SmallEngine, "layers", (Layer("hidden", 1 << 20, 1 << 20),))
+    loop = Loop(small_problem(), our_recipe(), Rng(0))  # nothing is left to watch: the outputs are
+    assert loop.step(8) is not None
+    assert loop.figures()["patterns"] > 0
 
 
 @KINDS

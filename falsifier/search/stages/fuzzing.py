@@ -6,6 +6,7 @@ the corpus by then.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _LOOK = 8  # steps between looks at margins on a device
 _NUMBERS = 1 << 25  # of the corpus
+_FEWEST_ENTRIES = 16
 _MOST_HOST, _MOST_DEVICE = 256, 4096  # lanes
 _GROWTH = 1.3  # in evaluations, between lines of the history
 _LINES = 200
@@ -91,8 +93,7 @@ class Fuzzing:
         """The loop over all groups, or over as many of the best as memory holds."""
         group = groups_of(problem)
         rng = run.rng.spawn()
-        room = max(64, _NUMBERS // max(problem.f, 1))
-        capacity = int(np.clip(room, 64, self._recipe.capacity))
+        capacity = int(np.clip(_NUMBERS // max(problem.f, 1), _FEWEST_ENTRIES, self._recipe.capacity))
         restore = None
         if self._file is not None and self._file.exists():
             restore = partial(_restored, self._file, problem.like, capacity)
@@ -101,7 +102,8 @@ class Fuzzing:
             if is_numpy(margin) and margin.max() >= 0:
                 run.offer(problem, x, target, host_margin(margin))
 
-        return Loop(problem, self._recipe, rng, group=group, restore=restore, timed=run.timed, notice=notice)
+        recipe = replace(self._recipe, capacity=capacity)
+        return Loop(problem, recipe, rng, group=group, restore=restore, timed=run.timed, notice=notice)
 
     def _lane_count(self, run: Run, problem: Problem, loop: Loop) -> int:
         """Lanes of a step, fixed by the pace's clock."""
