@@ -130,8 +130,9 @@ class TorchEngine:
         probed = probes(self._lowered, watched)
         names = tuple(value.name for value in probed.outputs)
         with memory_guard(self._device):
-            self._constants.arrays.update(probed.build.program.constants)
-            plan = Plan(probed.build.program, [self._lowered.x.name], names, self._constants)
+            # not those of the engine: two programs that go on from one call their own constants alike
+            constants = self._constants.fork(dict(probed.build.program.constants))
+            plan = Plan(probed.build.program, [self._lowered.x.name], names, constants)
 
         def run(x: Tensor) -> tuple[Tensor, Tensor]:
             lanes = x.shape[0]

@@ -49,6 +49,18 @@ def test_one_run_gives_outputs_and_activations(engine: type[OnnxruntimeEngine]) 
 
 
 @ENGINES
+def test_several_observers_do_not_disturb_one_another(engine: type[OnnxruntimeEngine]) -> None:
+    served = engine(lower(CONVOLUTION))
+    x = served.asarray(np.random.default_rng(0).normal(size=(5, 9)).astype(np.float32))
+    asked = [[Watch("t", channels=True)], [Watch("r")], [Watch("c", channels=True), Watch("t")]]
+    observers = [served.observer(watched) for watched in asked]
+    before = [to_host(observer.run(x)[1]) for observer in observers]
+    served.vjp(x, served.asarray(np.ones((5, 2))))
+    for observer, seen in zip(observers, before, strict=True):
+        np.testing.assert_array_equal(to_host(observer.run(x)[1]), seen)
+
+
+@ENGINES
 def test_watching_changes_nothing_else(engine: type[OnnxruntimeEngine]) -> None:
     served = engine(lower(CONVOLUTION))
     x = served.asarray(np.ones((3, 9)))
