@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 from fuzzing_plots import NO_MATPLOTLIB, curves, sensitivity, speedups
 from fuzzing_specifications import FAMILIES, Specifications, specifications
-from fuzzing_statistics import NO_SCIPY, compared, table
+from fuzzing_statistics import NO_SCIPY, compared, grid, table
 
 from falsifier.arrays import Array, Rng, to_host
 from falsifier.problem import Problem
@@ -203,8 +203,8 @@ def sensitive(given: Specifications, options: argparse.Namespace) -> dict[str, l
     return repeated(lambda _: (problem, given), recipes, options)
 
 
-def judged(windows: dict[str, list[Window]]) -> dict[str, Any]:
-    """Tables of violations, of violations per specification and of specifications falsified."""
+def judged(windows: dict[str, list[Window]], *, by_scale: bool = False) -> dict[str, Any]:
+    """Tables of violations and of specifications falsified. `by_scale`: modes are compared where s is the same."""
     out: dict[str, Any] = {"means": {}, "windows": {}}
     for name, runs in windows.items():
         out["windows"][name] = [asdict(run) for run in runs]
@@ -213,10 +213,15 @@ def judged(windows: dict[str, list[Window]]) -> dict[str, Any]:
         }
     for what in ("violations", "falsified"):
         samples = {name: [float(getattr(run, what)) for run in runs] for name, runs in windows.items()}
-        comparisons = compared(samples)
+        comparisons = compared(samples, _same_scale) if by_scale else compared(samples)
         out[what] = [asdict(comparison) for comparison in comparisons]
-        print(f"\n{what}\n{table(samples, comparisons)}", file=sys.stderr, flush=True)
+        text = grid(samples, comparisons) if by_scale else table(samples, comparisons)
+        print(f"\n{what}\n{text}", file=sys.stderr, flush=True)
     return out
+
+
+def _same_scale(a: str, b: str) -> bool:
+    return a.rpartition("-")[2] == b.rpartition("-")[2]
 
 
 def _plots(folder: Path, report: dict[str, Any]) -> None:
@@ -273,7 +278,7 @@ def experiments(options: argparse.Namespace) -> dict[str, Any]:
         if 2 in options.rq:
             found["rq2"] = judged(violations(given, sizes, options))
         if 3 in options.rq:
-            found["rq3"] = judged(sensitive(given, options))
+            found["rq3"] = judged(sensitive(given, options), by_scale=True)
         report["families"][name] = found
     return report
 

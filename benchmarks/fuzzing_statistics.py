@@ -6,7 +6,7 @@ Needs scipy, which comes with the extra [experiments].
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -68,9 +68,11 @@ def effect(d: float, adjusted: float) -> str:
     return next((name for least, name in THRESHOLDS if abs(d) >= least), "equal")
 
 
-def compared(samples: Mapping[str, Sequence[float]]) -> list[Comparison]:
-    """All pairs of configurations. Raises ImportError without scipy."""
-    pairs = list(combinations(samples, 2))
+def compared(
+    samples: Mapping[str, Sequence[float]], alike: Callable[[str, str], bool] = lambda a, b: True
+) -> list[Comparison]:
+    """All pairs of configurations, or those that are `alike`. Raises ImportError without scipy."""
+    pairs = [(a, b) for a, b in combinations(samples, 2) if alike(a, b)]
     p = [mann_whitney(samples[a], samples[b]) for a, b in pairs]
     adjusted = benjamini_hochberg(p)
     out = []
@@ -100,3 +102,16 @@ def table(samples: Mapping[str, Sequence[float]], comparisons: Sequence[Comparis
         mean = float(np.mean(samples[row]))
         lines.append(f"{row:<{width}}" + "".join(f"{c:>{width}}" for c in cells) + f"{mean:>{width + 4}.1f}")
     return "\n".join(lines)
+
+
+def grid(samples: Mapping[str, Sequence[float]], comparisons: Sequence[Comparison]) -> str:
+    """Means of configurations `mode-s`, modes below one another; then the pairs that differ."""
+    modes = list(dict.fromkeys(name.rpartition("-")[0] for name in samples))
+    scales = list(dict.fromkeys(name.rpartition("-")[2] for name in samples))
+    lines = [f"{'s':<12}" + "".join(f"{s:>10}" for s in scales)]
+    for mode in modes:
+        means = [np.mean(samples[f"{mode}-{s}"]) if f"{mode}-{s}" in samples else np.nan for s in scales]
+        lines.append(f"{mode:<12}" + "".join(f"{mean:>10.1f}" for mean in means))
+    differ = [c for c in comparisons if c.effect != "equal"]
+    lines += [f"{c.a} {'>' if c.d > 0 else '<'} {c.b}: {c.effect}, d {c.d:.1f}" for c in differ]
+    return "\n".join([*lines, f"{len(differ)} of {len(comparisons)} pairs at one s differ"])

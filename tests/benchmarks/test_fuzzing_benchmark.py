@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from batch_fuzzing import experiments, fuzz
 from fuzzing_specifications import FAMILIES, Family, label_spec, specifications, stacked
-from fuzzing_statistics import benjamini_hochberg, cohens_d, compared, effect, table
+from fuzzing_statistics import benjamini_hochberg, cohens_d, compared, effect, grid, table
 
 from falsifier.query import parse
 from falsifier.search.recipes import our_recipe, paper_recipe
@@ -45,6 +45,16 @@ def test_a_table_says_who_is_greater() -> None:
     lines = table(samples, found).splitlines()
     assert lines[1].split() == ["a", ".", "<L", "=", "12.0"]
     assert lines[2].split()[:4] == ["b", ">L", ".", ">L"]
+
+
+def test_a_grid_compares_modes_at_one_scale() -> None:
+    samples = {"iso-0.1": [1.0, 2, 3, 4, 5], "iso-0.2": [9.0] * 5, "ani-0.1": [101.0, 102, 103, 104, 105]}
+    found = compared(samples, lambda a, b: a[-3:] == b[-3:])
+    assert [(c.a, c.b, c.effect) for c in found] == [("iso-0.1", "ani-0.1", "large")]
+    lines = grid(samples, found).splitlines()
+    assert lines[1].split() == ["iso", "3.0", "9.0"]
+    assert lines[3].startswith("iso-0.1 < ani-0.1: large")
+    assert lines[4] == "1 of 1 pairs at one s differ"
 
 
 def test_stacks_keep_every_target() -> None:
