@@ -50,7 +50,8 @@ FAMILIES = {
     "cifar10_resnet": Family("cifar10_resnet", "cifar10_resnet", "resnet_2b"),
     "mnist_fc": Family("mnist_fc", "mnist_fc", "256x2"),
     "rl": Family("rl", "rl_benchmarks", "lunarlander"),
-    "acasxu": Family("acasxu", "acasxu_2023", "1_9"),
+    "acasxu": Family("acasxu", "acasxu_2023", "_1_9_"),
+    "acasxu_narrow": Family("acasxu_narrow", "acasxu_2023", "_1_6_"),
 }
 
 

@@ -41,13 +41,13 @@ def our_recipe(scaling: Scaling | None = None) -> Recipe:
     specification, four mutators in one batch, energies that decay, patterns beside neurons, retired specifications."""
     return Recipe(
         mutators=[
-            (Climb(), 4.0),
+            (Climb(), 8.0),
             (Pgd(), 2.0),
-            (Fgsm(), 1.0),
-            (Kick(), 0.5),
-            (Vertex(), 0.5),
-            (Boundary(), 0.5),
-            (Noise(), 0.5),
+            (Fgsm(), 0.2),
+            (Kick(), 0.2),
+            (Vertex(), 0.2),
+            (Boundary(), 0.1),
+            (Noise(), 0.1),
         ],
         scaling=scaling or Dynamic(),
         energy=DecayingEnergy(),

@@ -22,7 +22,7 @@ _TINY = 1e-15
 class Climb:
     """`slopes` steps; the child is the best point on the way. `kicked`: the share of lanes that a kick moves first."""
 
-    slopes: int = 12
+    slopes: int = 30
     kicked: float = 0.7
     kick: Kick = field(default_factory=Kick)
     name: str = "climb"
