@@ -22,6 +22,7 @@ from falsifier.arguments import as_query
 from falsifier.network import Network, load
 from falsifier.network.peeling import on_logits
 from falsifier.problem import Problem
+from falsifier.records import replaced
 from falsifier.search.directions import labels_of
 from falsifier.search.siblings import Siblings, groups_of
 from falsifier.spec import Spec, Targets, compile_query
@@ -85,7 +86,7 @@ class Specifications:
             for name in ("lower", "upper", "form", "sign", "bound", "strict", "present", "disjunct", "exact")
         }
         group = np.unique(self.group[rows], return_inverse=True)[1]
-        return replace(self, spec=replace(self.spec, targets=replace(targets, **kept)), group=group)
+        return replace(self, spec=replaced(self.spec, targets=replaced(targets, **kept)), group=group)
 
     def problem(self, device: str = "cpu") -> Problem:
         """The problem on a checked engine, on the logits where those decide as well."""
@@ -140,7 +141,7 @@ def _moved(spec: Spec, rng: np.random.Generator) -> Spec:
     assert targets is not None
     side = targets.upper - targets.lower
     shift = (rng.uniform(-_MOVED, _MOVED, (1, side.shape[1])) * side).astype(side.dtype)
-    return replace(spec, targets=replace(targets, lower=targets.lower + shift, upper=targets.upper + shift))
+    return replaced(spec, targets=replaced(targets, lower=targets.lower + shift, upper=targets.upper + shift))
 
 
 def _relabelled(network: Network, spec: Spec, rng: np.random.Generator) -> Spec:
@@ -174,7 +175,7 @@ def label_spec(like: Spec, lower: NDArray[Any], upper: NDArray[Any], label: int)
         disjunct=np.arange(count),
         exact=ones[:, 0] > 0,
     )
-    return replace(like, disjuncts=count, targets=targets)
+    return replaced(like, disjuncts=count, targets=targets)
 
 
 def stacked(specs: Sequence[Spec]) -> tuple[Spec, NDArray[np.int64]]:
@@ -211,4 +212,4 @@ def stacked(specs: Sequence[Spec]) -> tuple[Spec, NDArray[np.int64]]:
         exact=np.concatenate([p.exact for p in parts]),
     )
     group = np.repeat(np.arange(len(parts)), [p.t for p in parts])
-    return replace(base, disjuncts=len(group), targets=targets), group
+    return replaced(base, disjuncts=len(group), targets=targets), group

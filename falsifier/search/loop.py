@@ -100,15 +100,18 @@ class Loop:
         restore: Callable[[Array], Corpus] | None = None,
         timed: Timer = lambda work, evaluations: nullcontext(),
         notice: Notice | None = None,
+        going: Callable[[], bool] = lambda: True,
     ) -> None:
         """Evaluates the originals, one for each group.
 
         group `[t]`: which targets are one specification (`groups_of` by default). originals `[g, f]`: centres of the
         boxes by default. restore: gives a corpus saved earlier, for these originals. timed: is told of evaluations.
-        notice: is shown the points `[b, f]` where gradients were taken, their targets and margins `[b]`: a mutator
-        may pass a violation on its way.
+        notice: is shown the points `[b, f]` where gradients were taken, their targets and margins `[b]`: a mutator may
+        pass a violation on its way. going: while it says no, gradients are zero and cost nothing, so that the step at
+        work ends soon.
         """
         self.problem, self.recipe, self.rng, self._timed, self._notice = problem, recipe, rng, timed, notice
+        self._going = going
         self.siblings = Siblings(problem, groups_of(problem) if group is None else group)
         first = self.siblings.first
         if originals is None:
@@ -240,6 +243,8 @@ class Loop:
         lower, upper = problem.box(target)
 
         def slope(x: Array) -> Slope:
+            if not self._going():
+                return Slope(full((int(x.shape[0]),), -math.inf, x), None, 0 * x)
             with self._timed(Work.GRADIENT, int(x.shape[0]) * self.recipe.direction.cost):
                 found = self.recipe.direction.slope(problem, x, target, label)
             if self._notice is not None:

@@ -5,7 +5,6 @@ They only ever take away: every box they leave lies inside the query's own, so a
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.errors import InputError
+from falsifier.records import replaced
 from falsifier.spec.compile import Spec
 from falsifier.spec.domain import Domain
 from falsifier.spec.margin import round_up
@@ -48,7 +48,7 @@ def shrunk(spec: Spec, budgets: NDArray[np.float64], origin: str = "budgets") ->
         )
     if spec.targets is None or spec.domain is None:
         return spec
-    return replace(spec, targets=_shrunk(spec.targets, spec.domain, _of_free(budgets, spec.domain, origin)))
+    return replaced(spec, targets=_shrunk(spec.targets, spec.domain, _of_free(budgets, spec.domain, origin)))
 
 
 def _of_free(budgets: NDArray[np.float64], domain: Domain, origin: str) -> NDArray[np.float64]:
@@ -77,7 +77,7 @@ def _shrunk(targets: Targets, domain: Domain, radius: NDArray[np.float64]) -> Ta
     outer = -outer
     middle = np.clip(_nearest(centre, whole, dtype), targets.lower, targets.upper)
     none = inner > outer  # less than the distance between two values: one is left
-    return replace(targets, lower=np.where(none, middle, inner), upper=np.where(none, middle, outer))
+    return replaced(targets, lower=np.where(none, middle, inner), upper=np.where(none, middle, outer))
 
 
 def _nearest(centre: NDArray[np.float64], whole: NDArray[np.bool_], dtype: np.dtype[Any]) -> NDArray[Any]:

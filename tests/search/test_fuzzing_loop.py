@@ -10,6 +10,7 @@ import pytest
 from toy_problems import relu_network, run, toy
 
 from falsifier.arrays import Rng, as_like, to_host
+from falsifier.budget import Budget
 from falsifier.network.observation import Layer
 from falsifier.problem import Problem
 from falsifier.search.coverage.neurons import Neurons
@@ -18,6 +19,7 @@ from falsifier.search.directions import MarginDirection, PaperDirection, labels_
 from falsifier.search.energy import DecayingEnergy, News, PaperEnergy
 from falsifier.search.loop import Loop, Recipe, _fitting
 from falsifier.search.mutators.boundary import Boundary
+from falsifier.search.mutators.climb import Climb
 from falsifier.search.mutators.noise import Noise
 from falsifier.search.mutators.pgd import Pgd
 from falsifier.search.projection import IntoBall, IntoBox
@@ -259,6 +261,24 @@ def test_violations_on_the_way_are_shown(kind: str) -> None:
     for x, target, margin in shown:
         again = loop.problem.evaluate(as_like(x, loop.problem.like), as_like(target, loop.problem.like))
         np.testing.assert_allclose(to_host(again.margin), margin, rtol=1e-4, atol=1e-5)
+
+
+def test_a_step_ends_soon_when_time_is_up() -> None:
+    calls = [0]
+
+    def going() -> bool:
+        calls[0] += 1
+        return calls[0] <= 3
+
+    recipe = replace(our_recipe(), mutators=[(Climb(20), 1.0)], parts=1)
+    budget = Budget()
+    problem = small_problem()
+    loop = Loop(Problem(problem.spec, problem.engine, budget), recipe, Rng(0), going=going)
+    before = budget.evaluations
+    step = loop.step(8)
+    assert step is not None
+    assert budget.evaluations - before == 8 * (3 + 1)
+    assert np.isfinite(step.x).all()
 
 
 def test_retired_groups_get_no_lanes() -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _LOOK = 8  # steps between looks at margins on a device
 _NUMBERS = 1 << 25  # of the corpus
 _FEWEST_ENTRIES = 16
+_FEWEST = 4  # lanes
 _MOST_HOST, _MOST_DEVICE = 256, 4096  # lanes
 _GROWTH = 1.3  # in evaluations, between lines of the history
 _LINES = 200
@@ -69,7 +70,7 @@ class Fuzzing:
     def turn(self, run: Run) -> None:
         """Steps until the time is up."""
         problem = run.batched
-        if self._loop is None:
+        if self._loop is None or self._loop.problem is not problem:  # another one where an accelerator took over
             self._loop = self._start(run, problem)
             self._take(run, problem, self._loop.first, look=True)
         loop = self._loop
@@ -103,7 +104,16 @@ class Fuzzing:
                 run.offer(problem, x, target, host_margin(margin))
 
         recipe = replace(self._recipe, capacity=capacity)
-        return Loop(problem, recipe, rng, group=group, restore=restore, timed=run.timed, notice=notice)
+        return Loop(
+            problem,
+            recipe,
+            rng,
+            group=group,
+            restore=restore,
+            timed=run.timed,
+            notice=notice,
+            going=lambda: run.going(1, Work.GRADIENT),
+        )
 
     def _lane_count(self, run: Run, problem: Problem, loop: Loop) -> int:
         """Lanes of a step, fixed by the pace's clock."""
@@ -114,7 +124,7 @@ class Fuzzing:
         else:
             most = _MOST_HOST if is_numpy(problem.like) else _MOST_DEVICE
             fits = run.pace.fits(Work.GRADIENT, max(run.left(), 0.0) / 50, 16)
-            lanes = 1 << int(np.log2(np.clip(fits, 16, most)))
+            lanes = 1 << int(np.log2(np.clip(fits, _FEWEST, most)))
         return max(1, min(lanes, run.room() // loop.cost(1)))
 
     def _take(self, run: Run, problem: Problem, step: Step, *, look: bool) -> None:
