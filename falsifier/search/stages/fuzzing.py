@@ -131,7 +131,7 @@ class Fuzzing:
         """Serve ledger and door."""
         if look:
             run.offer(problem, step.x, step.target, host_margin(step.margin))
-        if look and not is_numpy(step.margin) and run.found is None and self._loop is not None:
+        if look and not is_numpy(step.margin) and self._loop is not None and not run.over():
             self._offer_entries(run, problem, self._loop)
 
     def _offer_entries(self, run: Run, problem: Problem, loop: Loop) -> None:
