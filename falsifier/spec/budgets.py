@@ -40,7 +40,7 @@ def read_budgets(path: Path) -> NDArray[np.float64]:
 def shrunk(spec: Spec, budgets: NDArray[np.float64], origin: str = "budgets") -> Spec:
     """A spec whose boxes reach no farther than `budgets` `[n]` from their centres, in units of the inputs.
 
-    Raises InputError where sizes differ, or where a budget is given for an input that is tied to several others.
+    Raises InputError where sizes differ, or where a budget is given for an input that is searched by way of others.
     """
     if budgets.shape != (spec.n,):
         raise InputError(
@@ -58,11 +58,12 @@ def _of_free(budgets: NDArray[np.float64], domain: Domain, origin: str) -> NDArr
         scale = np.abs(np.asarray(tie.scale, np.float64))
         own = np.where(scale > 0, budgets[tie.tied] / np.where(scale > 0, scale, 1.0), np.inf)
         radius[tie.source] = np.minimum(radius[tie.source], own)
-    if domain.combination is not None:
-        limited = np.flatnonzero(np.isfinite(budgets[domain.combination.tied]))
-        if limited.size:
-            at = int(domain.combination.tied[limited[0]])
-            raise InputError(f"{origin}: input {at} is tied to several others by the query: its budget must be inf")
+    for group in (domain.combination, domain.band):
+        limited = [] if group is None else [int(at) for at in group.tied if np.isfinite(budgets[at])]
+        if limited:
+            raise InputError(f"{origin}: the query compares input {limited[0]} with others: its budget must be inf")
+    if domain.band is not None:
+        radius[domain.band.own] = np.inf  # a difference, not an input
     return radius
 
 

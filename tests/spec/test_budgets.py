@@ -61,6 +61,21 @@ def test_a_tied_input_keeps_its_own_budget() -> None:
     np.testing.assert_allclose(points[:, 1:], [[-0.1, -0.2], [0.1, 0.2]], rtol=1e-6)
 
 
+def test_inputs_searched_by_way_of_others_have_no_budget() -> None:
+    near = "(assert (<= (- X_2 X_1) 0.01))(assert (>= (- X_2 X_1) -0.01))(assert (>= Y_0 0))"
+    for clauses in ("(assert (== X_2 (+ X_1 X_0)))(assert (>= Y_0 0))", near):
+        made = spec(clauses, (-1, -1, -2), (1, 1, 2))
+        assert made.domain is not None
+        group = made.domain.combination or made.domain.band
+        assert group is not None
+        at = int(group.tied[0])
+        with pytest.raises(InputError, match=f"compares input {at} with others"):
+            shrunk(made, np.full(3, 0.5))
+        free = np.full(3, 0.5)
+        free[group.tied] = np.inf
+        assert shrunk(made, free).targets is not None
+
+
 def test_sizes_that_differ_are_refused() -> None:
     with pytest.raises(InputError, match=r"here: 2 budgets, the query has 3 inputs"):
         shrunk(spec(), np.ones(2), "here")
