@@ -63,7 +63,7 @@ part auto.json 40 "$python" -m falsifier verify examples/digits_robust.vnnlib --
 instances=../shared/arena/instances.csv # a collection of competition instances (CONTRIBUTING.md)
 if [ -f benchmarks/batch_fuzzing.py ] && [ -f $instances ]; then
     part fuzzing.json 150 "$python" benchmarks/batch_fuzzing.py $instances --rq 1 --device cuda \
-        --families rl --sizes 1 50 --count 50 --window 10 --runs 2
+        --families rl sri_resnet_a --sizes 1 10 99 256 512 --count 512 --window 4 --runs 2
 fi
 tail -n 3 "$out/tests.txt"
 exit $failed

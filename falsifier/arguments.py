@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from falsifier.errors import InputError
 from falsifier.network import Network, load
@@ -66,6 +71,25 @@ def as_network(model: Any, declaration: NetworkDeclaration, query: Query) -> Net
     if query.version[0] == 1:
         return network
     return network.shaped(shapes, [variable.onnx_name or variable.name for variable in declaration.hidden])
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Budgets of the inputs, flat, and where they come from."""
+
+    radius: NDArray[np.float64]
+    origin: str
+
+
+def as_budgets(budgets: Any) -> Limits | None:
+    """Budgets from the path of a numpy file or from an array; None stays None. Raises InputError."""
+    if budgets is None:
+        return None
+    if isinstance(budgets, str | os.PathLike):
+        from falsifier.spec.budgets import read_budgets
+
+        return Limits(read_budgets(Path(budgets)), str(budgets))
+    return Limits(np.asarray(budgets, np.float64).reshape(-1), "budgets")
 
 
 def demand_device(device: str) -> None:

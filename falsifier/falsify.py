@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arguments import as_networks, as_pairs, as_query, demand_device
+from falsifier.arguments import Limits, as_budgets, as_networks, as_pairs, as_query, demand_device
 from falsifier.arrays import Rng
 from falsifier.budget import Budget
 from falsifier.errors import EngineError, InputError, UnsupportedError
@@ -52,6 +52,7 @@ def falsify(
     max_evaluations: int | None = None,
     require: str = "correct",
     portfolio: str = "standard",
+    budgets: Any = None,
     report: Report | None = None,
 ) -> Result:
     """Search for inputs that satisfy a query.
@@ -60,12 +61,14 @@ def falsify(
     gzip), bytes, an `onnx.ModelProto` or a `torch.nn.Module`. query: a path, the text of a VNN-LIB file, or a `Query`.
     timeout in seconds from this call. With `max_evaluations` and a timeout that does not bind, the result depends on
     nothing but the arguments. require: `exact` refuses witnesses that hold under the published rule alone.
+    portfolio: `standard`, `fuzzing`, `paper`, or `module:function` of your own. budgets: how far each input may move
+    from the centre of its box, `[n]` or the path of a numpy file.
     report: called with a preliminary result once there is one worth keeping should the run be cut short.
 
     Raises InputError for files and a device that cannot be used. What is not supported gives `unknown` with a reason.
     """
     deadline = time.monotonic() + timeout
-    prepared = Prepared(networks, query, device=device, require=require, portfolio=portfolio)
+    prepared = Prepared(networks, query, device=device, require=require, portfolio=portfolio, budgets=budgets)
     return prepared.search(deadline, rng_seed=rng_seed, max_evaluations=max_evaluations, report=report)
 
 
@@ -80,12 +83,14 @@ class Prepared:
         device: str = "auto",
         require: str = "correct",
         portfolio: str = "standard",
+        budgets: Any = None,
     ) -> None:
         """The arguments of `falsify`. Raises InputError as it does; what else is in the way is told by `search`."""
         self._stages = stages_of(portfolio)
         if require not in ("correct", "exact"):
             raise InputError(f"require {require!r}: choose correct or exact")
         demand_device(device)
+        limits = as_budgets(budgets)
         self._budget = Budget()
         self._seconds: dict[str, float] = {}
         self._draft = Result(Verdict.UNKNOWN, None, "", seconds=self._seconds)
@@ -100,7 +105,7 @@ class Prepared:
                 self._door = Door(tree, [network.reference for network in loaded], WitnessClass(require))
             with _timed(self._seconds, "compile"):
                 network = loaded[0] if len(loaded) == 1 else JointNetwork(loaded)
-                self._problems = Problems(self._door.query, network, self._budget, device)
+                self._problems = Problems(self._door.query, network, self._budget, device, limits)
         except (UnsupportedError, EngineError, MemoryError) as error:
             self._obstacle = error
 
@@ -168,13 +173,21 @@ class Problems:
         network: Network | JointNetwork,
         budget: Budget,
         device: str,
+        limits: Limits | None = None,
         inner: Problems | None = None,
     ) -> None:
-        """`inner`: the same in boxes rounded inwards. These are rounded to the nearest then, on the same engine."""
+        """`limits`: budgets of the inputs. `inner`: the same in boxes rounded inwards. These are rounded to the nearest
+        then, on the same engine.
+        """
         self._query, self._network, self._budget, self._device, self._inner = query, network, budget, device, inner
+        self._limits = limits
         types = [tensor.dtype for tensor in network.reference.inputs]
         rounding = Rounding.NEAREST if inner else Rounding.INWARD
         self.spec = compile_query(query, network.reference.dtype, rounding, types=types)
+        if limits is not None:
+            from falsifier.spec.budgets import shrunk
+
+            self.spec = shrunk(self.spec, limits.radius, limits.origin)
         self._problems: dict[tuple[str, str], Problem] = {}  # by name and device of their engine
         self._chosen: Engine | None = None
         self._accelerated = False
@@ -250,7 +263,7 @@ class Problems:
         """
         if self._inner:
             return None
-        other = Problems(self._query, self._network, self._budget, self._device, self)
+        other = Problems(self._query, self._network, self._budget, self._device, self._limits, self)
         mine, its = self.targets, other.targets
         same = np.array_equal(mine.lower, its.lower) and np.array_equal(mine.upper, its.upper)
         same &= self.domain.lattice is None

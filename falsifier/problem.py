@@ -10,255 +10,31 @@ Axes: b lane, f free input, n flat input, m flat output, t target, k atom, r for
 
 from __future__ import annotations
 
-import math
-from functools import cached_property
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from falsifier.aims import Aim, Aims
+from falsifier.aims import Aim
 from falsifier.arrays import (
     Array,
     add_columns,
     arange,
-    as_like,
-    device_bytes,
     full,
     gather,
     is_numpy,
-    namespace,
-    take_columns,
 )
-from falsifier.budget import Budget
-from falsifier.chunks import Chunks, Column
-from falsifier.network.engine import Engine
+from falsifier.chunks import Column
 from falsifier.objective import ObjectiveForm, Reduction
-from falsifier.spec.compile import Spec
 from falsifier.spec.margin import (
     form_gradients,
-    form_values,
     input_values,
-    lane_form_values,
     margin,
     score,
-    slack,
 )
-from falsifier.spec.region import region_atoms
-from falsifier.spec.targets import Targets
-
-_CHUNK_BYTES = 1 << 28  # arrays of one chunk, together; on a CPU larger ones are no faster
+from falsifier.values import Evaluation, Values
 
 
-class Evaluation(NamedTuple):
-    """outputs `[b, m]`; slack `[b, k]`, +infinity for padding, -infinity for NaN; margin `[b]`, >= 0 iff satisfied."""
-
-    outputs: Array
-    slack: Array
-    margin: Array
-
-
-class Problem:
-    """The targets of a spec on an engine.
-
-    t targets of at most k atoms, f free inputs; dtype: numpy's name of the element type; like: an empty array of the
-    engine's kind, type and device; serial: one sample at a time; stepped: straight-through windows make a difference.
-    Points, targets and results are arrays of the engine's kind.
-
-    Raises ValueError for an empty spec, or where the engine's sizes differ from the query's.
-    """
-
-    def __init__(self, spec: Spec, engine: Engine, budget: Budget | None = None) -> None:
-        if spec.targets is None or spec.domain is None:
-            raise ValueError(f"nothing to search: {spec.reason}")
-        if engine.n != spec.n or spec.m not in (0, engine.m):  # a query may leave outputs undeclared
-            raise ValueError(
-                f"the query has {spec.n} inputs and {spec.m} outputs, the network {engine.n} and {engine.m}"
-            )
-        self.spec, self.engine, self.budget = spec, engine, budget
-        self.like = engine.asarray(np.empty(0))
-        self.xp = namespace(self.like)
-        self.dtype = engine.dtype
-        self.differentiable = engine.differentiable
-        self.serial = engine.name == "single-sample"
-        self.stepped = engine.stepped
-        self.t, self.f = spec.targets.t, spec.domain.f
-        self.k = spec.targets.k if spec.tree is None else len(spec.tree.roots)
-        self.shared_box = len(spec.targets.lower) == 1
-        self.domain = spec.domain.moved(self._moved)
-        self.targets = self._moved_targets(spec.targets)
-        self.tree = None if spec.tree is None else spec.tree.moved(self._moved)
-        self.integer = self.domain.integer
-        self._outputs, self._slacks = Column(math.nan, engine.m), Column(-math.inf, self.k)
-        self._ascended = [self._outputs, self._slacks, Column(-math.inf), Column(0.0, self.f)]
-        self._padded = not bool(np.all(spec.targets.present))
-        self._aims = Aims(self.targets, self._padded)
-        region = region_atoms(spec)
-        self._region = None if region is None else as_like(region, self.like)
-        self.entered = region is None  # whether a point was evaluated that meets all that is asked of inputs alone
-        # All forms for every lane, or gathered rows of each lane's own: on a CPU the two were measured to take the same
-        # time at 16 to 64 forms per atom.
-        self._all_forms = self.t == 1 or spec.targets.forms.r <= 16 * spec.targets.k
-        self._in_order = self.t == 1 and np.array_equal(spec.targets.form[0], np.arange(spec.targets.forms.r))
-        one = self.t == 1 and self.tree is None  # all lanes share the rows of the objective
-        self._rows = self._aims.made(arange(1, self.like)).rows if one else None
-        self._chunks = Chunks(self.like, budget, self._by_memory)
-
-    def _moved(self, x: Any) -> Array:
-        """Host data beside the engine's arrays; floats in the engine's type."""
-        host = np.asarray(x)
-        return self.engine.asarray(host) if host.dtype.kind == "f" else as_like(host, self.like)
-
-    def _moved_targets(self, targets: Targets) -> Targets:
-        forms = targets.forms
-        moved = {
-            name: None if getattr(forms, name) is None else self._moved(getattr(forms, name))
-            for name in ("outputs", "columns", "inputs", "monomials", "coefficients")
-        }
-        names = ("lower", "upper", "form", "sign", "bound", "strict", "present", "disjunct", "exact")
-        if self.spec.m != self.engine.m:
-            moved["outputs"] = self.engine.asarray(np.zeros((forms.r, self.engine.m)))
-        columns = {name: self._moved(getattr(targets, name)) for name in names}
-        box = None if targets.box is None or self.shared_box else self._moved(targets.box)
-        return Targets(forms=type(forms)(**moved), **columns, box=box)
-
-    # --- what a lane is ---
-
-    def box(self, target: Array) -> tuple[Array, Array]:
-        """Lower and upper bounds of lanes: `[b]` to `[b, f]` twice (read-only views of a shared box)."""
-        shape = (target.shape[0], self.f)
-        if self.shared_box:
-            return tuple(self.xp.broadcast_to(side, shape) for side in (self.targets.lower, self.targets.upper))
-        row = target if self.targets.box is None else self.targets.box[target]
-        return self.targets.lower[row], self.targets.upper[row]
-
-    @property
-    def lanes_in_memory(self) -> int:
-        """How many lanes of a gradient run are held at once."""
-        return self._by_memory("gradient")
-
-    @cached_property
-    def in_box(self) -> NDArray[np.int64]:
-        """The targets of every box, on the host: `[u, w]`, -1 where a box has fewer than the most."""
-        assert self.spec.targets is not None
-        return self.spec.targets.in_box()
-
-    def embed(self, points: Array) -> Array:
-        """Points `[b, f]` as full inputs `[b, n]`: what the networks see, and what a witness would hold."""
-        return self.domain.embed(points)
-
-    # --- values ---
-
-    def evaluate(self, points: Array, target: Array) -> Evaluation:
-        """Outputs, slacks and margin of points `[b, f]`, each for its own target `[b]`. Costs b evaluations."""
-
-        def run(part: slice) -> list[Array]:
-            inputs = self.embed(points[part])
-            outputs = self.engine.outputs(inputs)
-            return [outputs, self._slack(inputs, outputs, self._aims.made(target[part]))]
-
-        columns = [self._outputs, self._slacks]
-        outputs, slacks = self._chunks.run("forward", run, points.shape[0], columns)
-        self._look(slacks, target)
-        return Evaluation(outputs, slacks, margin(slacks))
-
-    def screen(self, points: Array) -> Array:
-        """The margin of every point `[b, f]` for every target: `[b, t]`, -infinity where a point is outside a
-        target's box.
-
-        Costs b evaluations; `[b, t]` must fit in memory, what lies between is cut over points and targets.
-        """
-
-        def run(part: slice) -> list[Array]:
-            inputs = self.embed(points[part])
-            outputs = self.engine.outputs(inputs)
-            return [self._all_margins(points[part], inputs, outputs)]
-
-        (margins,) = self._chunks.run("forward", run, points.shape[0], [Column(-math.inf, self.t)])
-        return margins
-
-    def screen_boxes(self, points: Array, box: NDArray[np.int64]) -> Array:
-        """The margin of points `[b, f]`, each in a box `[b]` (host), for all targets of that box: `[b, w]` as `in_box`.
-
-        Costs b evaluations; -infinity where a box has fewer targets. There must be no tree.
-        """
-        aims = self.in_box[box]
-
-        def run(part: slice) -> list[Array]:
-            inputs = self.embed(points[part])
-            return [self._box_margins(inputs, self.engine.outputs(inputs), aims[part])]
-
-        (margins,) = self._chunks.run("forward", run, points.shape[0], [Column(-math.inf, aims.shape[1])])
-        return margins
-
-    def _slack(self, inputs: Array, outputs: Array, aim: Aim) -> Array:
-        slacks = self._atoms(inputs, outputs, aim)
-        return slacks if self.tree is None else self.tree.evaluate(slacks)[0]
-
-    def _atoms(self, inputs: Array, outputs: Array, aim: Aim) -> Array:
-        """Slacks of the lanes' atoms, `[b, k]`, or of all atoms of a tree, `[b, a]`."""
-        forms = self.targets.forms
-        if self.t == 1:
-            values = form_values(forms, inputs, outputs)
-            if not self._in_order:
-                values = take_columns(values, aim.form[0])
-        elif self._all_forms:
-            values = aim.values(form_values(forms, inputs, outputs))
-        else:
-            values = lane_form_values(forms, aim.form, inputs, outputs)
-        return slack(values, aim.sign, aim.bound, aim.present)
-
-    def _all_margins(self, points: Array, inputs: Array, outputs: Array) -> Array:
-        lanes = points.shape[0]
-        if self.tree is not None:
-            inside = self._inside(points, slice(0, 1))
-            slacks = self._slack(inputs, outputs, self._aims.made(inputs[:, 0]))
-            self._look(slacks, None, inside[:, 0])
-            return self.xp.where(inside, margin(slacks)[:, None], full((1, 1), -math.inf, slacks))
-        rows, values = self.targets, form_values(self.targets.forms, inputs, outputs)
-        size = max(1, _CHUNK_BYTES // (8 * lanes * (3 * self.k + self.f)))
-        out = []
-        for first in range(0, self.t, size):
-            part = slice(first, min(first + size, self.t))
-            form = rows.form[part]
-            picked = take_columns(values, form.reshape(-1)).reshape(lanes, form.shape[0], self.k)
-            present = rows.present[part] if self._padded else None
-            slacks, inside = slack(picked, rows.sign[part], rows.bound[part], present), self._inside(points, part)
-            margins = self.xp.min(slacks, axis=2)
-            self._look(slacks, part, inside)
-            out.append(self.xp.where(inside, margins, full((1, 1), -math.inf, margins)))
-        return self.xp.concat(out, axis=1)
-
-    def _look(self, slacks: Array, target: Array | slice | None, inside: Array | None = None) -> None:
-        """Note whether some lane meets its target's atoms of inputs alone: slacks `[.., k]`, of the given targets."""
-        if self._region is None or self.entered:
-            return
-        region = self._region if target is None or self.t == 1 else self._region[target]
-        met = self.xp.all((slacks >= 0) | ~region, axis=-1)
-        self.entered = bool(self.xp.any(met if inside is None else met & inside))
-
-    def _box_margins(self, inputs: Array, outputs: Array, aims: NDArray[np.int64]) -> Array:
-        """The margin of lanes for some targets each: `[b, w]` like `aims`, -infinity where that is -1."""
-        only_outputs = self.targets.forms.inputs is None and self.targets.forms.monomials is None
-        numbers = aims.shape[1] * (4 * self.k + self.engine.m + (0 if only_outputs else self.spec.n))
-        size = max(1, _CHUNK_BYTES // (8 * numbers))
-        margins = full(aims.shape, -math.inf, outputs)
-        for first in range(0, len(aims), size):
-            lane, place = np.nonzero(aims[first : first + size] >= 0)
-            lane += first
-            row = as_like(lane, self.like)
-            seen = inputs[:1] if only_outputs else inputs[row]
-            slacks = self._slack(seen, outputs[row], self._aims.made(as_like(aims[lane, place], self.like)))
-            margins[row, as_like(place, self.like)] = margin(slacks)
-        return margins
-
-    def _inside(self, points: Array, part: slice) -> Array:
-        """Whether points lie in the boxes of some targets: `[b, part]`, or `[b, 1]` where all share one box."""
-        rows = part if self.targets.box is None else self.targets.box[part]
-        lower, upper = (side if self.shared_box else side[rows] for side in (self.targets.lower, self.targets.upper))
-        return self.xp.all((points[:, None, :] >= lower) & (points[:, None, :] <= upper), axis=2)
-
-    # --- gradients ---
+class Problem(Values):
+    """The targets of a spec on an engine, with gradients (`Values` has the rest and says what the sizes mean)."""
 
     def ascend(
         self,
@@ -289,6 +65,28 @@ class Problem:
         outputs, slacks, value, gradient = self._chunks.run(kind, run, lanes, self._ascended, cost)
         self._look(slacks, target)
         return Evaluation(outputs, slacks, margin(slacks)), value, gradient
+
+    def pull(
+        self, points: Array, target: Array, seed: Callable[[slice, Array], Array], window: Array | None = None
+    ) -> tuple[Evaluation, Array]:
+        """The evaluation of points `[b, f]`, and the gradient `[b, f]` of sum(seed * outputs), seed held fixed.
+
+        `seed(part, outputs)` gives the weights `[c, m]` of some lanes' outputs `[c, m]`: the derivative of whatever
+        score of the outputs is to rise. Counts 2 b evaluations.
+        """
+
+        def run(part: slice) -> list[Array]:
+            inputs = self.embed(points[part])
+            outputs = self.engine.outputs(inputs)
+            width = None if window is None else window[part]
+            _, gradient = self.engine.vjp(inputs, seed(part, outputs), width)
+            gradient = self.domain.pull(gradient)
+            finite = self.xp.where(self.xp.isfinite(gradient), gradient, full((1, 1), 0.0, gradient))
+            return [outputs, self._slack(inputs, outputs, self._aims.made(target[part])), finite]
+
+        columns = [self._outputs, self._slacks, Column(0.0, self.f)]
+        outputs, slacks, gradient = self._chunks.run("general", run, points.shape[0], columns, 2)
+        return Evaluation(outputs, slacks, margin(slacks)), gradient
 
     def _scale(self, lanes: _Lanes) -> Array:
         """Scales `[b, k]`, 0 for padding."""
@@ -368,20 +166,6 @@ class Problem:
             count > 0, self.xp.sum(scale, axis=1)[:, None] / self.xp.where(count > 0, count, zero + 1), zero + 1
         )
         return self._scale(_Lanes(points, self._aims.made(target), self.xp.where(useful, scale, mean), None))
-
-    def _by_memory(self, kind: str) -> int:
-        """How many lanes of a kind of run fit in a chunk: a forward run, a gradient run or one of any other kind."""
-        n, m, k = self.spec.n, self.engine.m, int(self.targets.form.shape[1])
-        r, c = self.targets.forms.r, int(self.targets.forms.columns.shape[0])
-        forms = (r if self._all_forms else k * (m + c)) + 4 * k
-        if self.tree is not None:
-            forms += 4 * self.tree.values
-        numbers, inner = n + m + forms, self.engine.lane_bytes
-        if kind != "forward":
-            rows = k * (m + c) if self.t > 1 or kind != "gradient" else 0
-            numbers, inner = numbers + n + 2 * rows, 3 * inner
-        room = max(_CHUNK_BYTES, (device_bytes(self.like) or 0) // 8)
-        return max(1, room // (inner + self.dtype.itemsize * numbers))
 
 
 class _Lanes(NamedTuple):

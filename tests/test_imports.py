@@ -18,6 +18,7 @@ LAYERS: list[set[str]] = [
     {"objective", "query"},
     {"spec", "network", "chunks"},
     {"aims"},
+    {"values"},
     {"problem"},
     {"search", "witness"},
     {"arguments"},

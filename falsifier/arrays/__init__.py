@@ -44,3 +44,10 @@ from falsifier.arrays.bits import row_hash as row_hash
 from falsifier.arrays.bits import spacing as spacing
 from falsifier.arrays.bits import step as step
 from falsifier.arrays.rng import Rng as Rng
+from falsifier.arrays.sets import Marks as Marks
+from falsifier.arrays.sets import first_of as first_of
+from falsifier.arrays.sets import pattern_hash as pattern_hash
+from falsifier.arrays.sets import place_in as place_in
+from falsifier.arrays.sets import put_add as put_add
+from falsifier.arrays.sets import put_max as put_max
+from falsifier.arrays.sets import stable_order as stable_order

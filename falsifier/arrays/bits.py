@@ -65,13 +65,16 @@ def row_hash(x: Array) -> Array:
 
     Equal rows (bit for bit, so -0.0 differs from 0.0) get equal hashes; the same bits hash alike in numpy and torch.
     """
-    raw = bits(x.reshape(x.shape[0], -1))
-    position = np.arange(raw.shape[1], dtype=np.uint64)
-    weight = as_like(scrambled(position).view(np.int64) | 1, x)
-    wide = as_int64(raw)
+    return hashed_words(as_int64(bits(x.reshape(x.shape[0], -1))))
+
+
+def hashed_words(wide: Array) -> Array:
+    """A 64-bit hash of every row of int64 `[b, w]`: int64 `[b]`."""
+    position = np.arange(wide.shape[1], dtype=np.uint64)
+    weight = as_like(scrambled(position).view(np.int64) | 1, wide)
     mixed = (wide ^ (wide << 21)) * weight
     mixed = mixed ^ (mixed >> 29)
-    return (mixed * weight).sum(axis=1) if is_numpy(x) else (mixed * weight).sum(dim=1)
+    return (mixed * weight).sum(axis=1) if is_numpy(wide) else (mixed * weight).sum(dim=1)
 
 
 def scrambled(x: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -35,7 +35,7 @@ _MOST_WAITING = (
     8  # workers of one user: memory is not filled by a caller who prepares everything before running anything
 )
 _SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-_SAME = ("network", "query", "device", "require")  # options that preparation depends on
+_SAME = ("network", "query", "device", "require", "portfolio", "budgets")  # options that preparation depends on
 
 
 def run(words: list[str], started: float) -> int:

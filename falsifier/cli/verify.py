@@ -96,6 +96,8 @@ class Verification:
             rng_seed=self.options.rng_seed,
             max_evaluations=self.options.max_evaluations,
             require=self.options.require,
+            portfolio=self.options.portfolio,
+            budgets=self.options.budgets,
             report=self.keep,
         )
 
@@ -217,5 +219,16 @@ def parser() -> Parser:
         choices=("exact", "correct"),
         default="correct",
         help="exact: leave out witnesses that hold only under the published rule of rounded bounds (default correct)",
+    )
+    add(
+        "--portfolio",
+        default="standard",
+        metavar="NAME",
+        help="the stages to search with: standard, fuzzing, paper, or MODULE:FUNCTION of your own (default standard)",
+    )
+    add(
+        "--budgets",
+        metavar="FILE.npy",
+        help="how far each input may move from the centre of its box: a numpy array, one number for each input",
     )
     return parser

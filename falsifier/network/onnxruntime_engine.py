@@ -19,6 +19,7 @@ from falsifier.network import runtime
 from falsifier.network.adjoint import add_adjoint
 from falsifier.network.lowering import Lowered
 from falsifier.network.objective_graph import add_objective
+from falsifier.network.observation import Layer, Observer, Watch, layers_of, probes
 from falsifier.network.onnx_graph import Graph, write_graph
 from falsifier.network.program import WINDOW, Builder, Primitive, Value, needed_primitives
 from falsifier.objective import Ascent, ObjectiveForm, Reduction
@@ -100,6 +101,28 @@ class OnnxruntimeEngine:
             elif operand is not None:
                 found[name] = np.broadcast_to(np.asarray(operand, self.dtype).reshape(1, -1), (len(x), operand.size))
         return found
+
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        """Tensors that activation functions make (`Observable`)."""
+        return layers_of(self._lowered)
+
+    def observer(self, watched: Sequence[Watch]) -> Observer:
+        """Outputs and named activations from one run (`Observable`); a session of its own is made for it."""
+        probed = probes(self._lowered, watched)
+        distinct = {value.name: value for value in probed.outputs}
+        values = [probed.build.program.values[name] for name in distinct]
+        session = self._session(write_graph(probed.build.program, [self._lowered.x], values))
+        names = [value.name for value in probed.outputs[1:]]
+        place = {name: i for i, name in enumerate(distinct)}
+
+        def run(x: Array) -> tuple[Array, Array]:
+            results = session.run({self._lowered.x.name: x})
+            parts = [results[place[name]].reshape(len(x), -1) for name in names]
+            seen = [part.astype(self.dtype, copy=False) for part in parts]
+            return results[0], np.concatenate(seen, axis=1) if seen else np.zeros((len(x), 0), self.dtype)
+
+        return Observer(probed.widths, run)
 
     def vjp(self, x: Array, seed: Array, window: Array | None = None) -> tuple[Array, Array]:
         """Outputs `[b, m]` and the gradient `[b, n]` of sum(seed * outputs), as it comes: it may be infinite or NaN."""

@@ -8,6 +8,7 @@ the closures (and windows have no effect).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from falsifier.errors import EngineError, UnsupportedError
 from falsifier.network.adjoint import add_adjoint
 from falsifier.network.lowering import Lowered
+from falsifier.network.observation import Layer, Observer, Watch, layers_of, probes
 from falsifier.network.program import WINDOW, Value
 from falsifier.network.torch_device import memory_guard, prepare_torch, resolve_device
 from falsifier.network.torch_objective import finite, output_seed, reduce, slacks
@@ -115,6 +117,31 @@ class TorchEngine:
                     constant = as_tensor(np.asarray(operand)).to(self._device, self._type)
                     found[name] = constant.reshape(1, -1).expand(lanes, -1)
         return found
+
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        """Tensors that activation functions make (`Observable`)."""
+        return layers_of(self._lowered)
+
+    def observer(self, watched: Sequence[Watch]) -> Observer:
+        """Outputs and named activations from one run (`Observable`)."""
+        import torch
+
+        probed = probes(self._lowered, watched)
+        names = tuple(value.name for value in probed.outputs)
+        with memory_guard(self._device):
+            # not those of the engine: two programs that go on from one call their own constants alike
+            constants = self._constants.fork(dict(probed.build.program.constants))
+            plan = Plan(probed.build.program, [self._lowered.x.name], names, constants)
+
+        def run(x: Tensor) -> tuple[Tensor, Tensor]:
+            lanes = x.shape[0]
+            with memory_guard(self._device), torch.no_grad():
+                outputs, *parts = plan.run([x])
+                seen = [part.to(self._type).reshape(lanes, -1) for part in parts]
+                return outputs, torch.cat(seen, 1) if seen else outputs[:, :0]
+
+        return Observer(probed.widths, run)
 
     def vjp(self, x: Tensor, seed: Tensor, window: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Outputs `[b, m]` and the gradient `[b, n]` of sum(seed * outputs), as it comes: it may be infinite or NaN.

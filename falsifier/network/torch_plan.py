@@ -77,6 +77,13 @@ class Constants:
             self._tensors[key] = tensor if host else tensor.to(self.device)
         return self._tensors[key]
 
+    def fork(self, arrays: dict[str, NDArray[Any]]) -> Constants:
+        """The constants of another program on the same device; what both have under one name is there once."""
+        other = Constants(arrays, self.device, self.widen)
+        same = {name for name, array in arrays.items() if self.arrays.get(name) is array}
+        other._tensors = {key: tensor for key, tensor in self._tensors.items() if key[0] in same}
+        return other
+
     def typed(self, tensor: Tensor, dtype: np.dtype[Any]) -> Tensor:
         """A tensor in the torch type in which this run computes what the program calls `dtype`."""
         import torch

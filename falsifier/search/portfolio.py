@@ -6,7 +6,7 @@ falls to the first points pays for no other stage.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from falsifier.errors import InputError
 from falsifier.search.stage import Stage
@@ -45,11 +45,61 @@ def standard() -> Iterator[Stage]:
     yield LastBits()
 
 
-PORTFOLIOS: dict[str, Callable[[], Iterator[Stage]]] = {"standard": standard}
+def paper() -> Iterator[Stage]:
+    """Batch fuzzing as its paper has it, and nothing else: one lane for every specification
+    (`recipes.paper_recipe`)."""
+    from falsifier.search.recipes import paper_recipe
+    from falsifier.search.stages.fuzzing import Fuzzing
+
+    yield Fuzzing(paper_recipe(), name="paper")
+
+
+def fuzzing() -> Iterator[Stage]:
+    """Batch fuzzing with its completions (`recipes.our_recipe`), after the first points."""
+    yield Probe()
+
+    from falsifier.search.recipes import our_recipe
+    from falsifier.search.stages.fuzzing import Fuzzing
+
+    yield Fuzzing(our_recipe(), lanes=0)
+
+
+PORTFOLIOS: dict[str, Callable[[], Iterable[Stage]]] = {"standard": standard, "paper": paper, "fuzzing": fuzzing}
 
 
 def stages_of(name: str) -> Iterator[Stage]:
-    """The stages of a named portfolio, fresh. Raises InputError for an unknown name."""
+    """The stages of a portfolio, fresh: a name above, or `module:function` for one that stands elsewhere.
+
+    The module is looked for where Python looks, and in the working folder. Raises InputError for what is not there.
+    """
+    if ":" in name:
+        return iter(_elsewhere(name)())
     if name not in PORTFOLIOS:
-        raise InputError(f"unknown portfolio {name!r}: choose one of {', '.join(sorted(PORTFOLIOS))}")
-    return PORTFOLIOS[name]()
+        known = ", ".join(sorted(PORTFOLIOS))
+        raise InputError(f"unknown portfolio {name!r}: choose one of {known}, or module:function of your own")
+    return iter(PORTFOLIOS[name]())
+
+
+def _elsewhere(name: str) -> Callable[[], Iterable[Stage]]:
+    """A function of a module that is not ours."""
+    import os
+    import sys
+    from importlib import import_module
+
+    module, _, attribute = name.partition(":")
+    folder = os.getcwd()
+    sys.path.append(folder)
+    try:
+        found = getattr(import_module(module), attribute, None)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
+            raise
+        raise InputError(f"portfolio {name!r}: no module {module!r}, neither installed nor in {folder}") from None
+    except ValueError:
+        raise InputError(f"portfolio {name!r}: {module!r} is no name of a module") from None
+    finally:
+        sys.path.remove(folder)
+    if not callable(found):
+        raise InputError(f"portfolio {name!r}: {module} has no function {attribute!r} that gives stages")
+    portfolio: Callable[[], Iterable[Stage]] = found
+    return portfolio

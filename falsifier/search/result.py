@@ -16,7 +16,7 @@ class StageRecord:
     """What one stage did: turns, evaluations, seconds, and how often it raised the best margin of a target.
 
     applies: whether it had something to do when it was last asked. idle: turns since it last raised the best margin of
-    all targets.
+    all targets. notes: what a stage has to say beyond that, as JSON types.
     """
 
     calls: int = 0
@@ -25,6 +25,7 @@ class StageRecord:
     improvements: int = 0
     applies: bool = True
     idle: int = 0
+    notes: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

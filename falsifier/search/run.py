@@ -67,6 +67,7 @@ class Run:
     until: float = 0.0  # reading of `pace` at which the stage at work hands over
     lanes: int = 0  # of the batch that was evaluated last
     coverage: float | None = None
+    started: float = 0.0  # reading of the budget's clock
 
     @classmethod
     def start(cls, problems: ProblemSource, budget: Budget, rng: Rng, confirm: Confirm | Groups) -> Run:
@@ -75,12 +76,18 @@ class Run:
         groups = confirm if isinstance(confirm, Groups) else Groups.single(single.t, confirm)
         candidates = Candidates(groups, budget)
         ledger = Ledger(single.t, single.f)
-        return cls(problems, budget, rng, groups, candidates, ledger, Pace(budget), integer_valued(single))
+        run = cls(problems, budget, rng, groups, candidates, ledger, Pace(budget), integer_valued(single))
+        run.started = budget.clock()
+        return run
 
     @property
     def width(self) -> int:
         """How many groups are open."""
         return self.groups.width
+
+    def elapsed(self) -> float:
+        """Seconds since the search began."""
+        return self.budget.clock() - self.started
 
     @property
     def batched(self) -> Problem:
