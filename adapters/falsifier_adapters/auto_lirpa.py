@@ -26,6 +26,7 @@ from falsifier_adapters.lirpa_library import REMEDY, library, place
 from falsifier_adapters.lirpa_stage import Bounding
 from falsifier_adapters.settings import Table
 
+_BEFORE = "hopping"  # the stage before which bounding has its turn
 _METHOD = "linear bounds with input splitting"
 
 
@@ -83,14 +84,18 @@ class AutoLirpa:
 
 
 def _stages(bounding: Bounding, problems: Problems, handoff: Handoff) -> Iterator[Stage]:
-    """What takes turns: near-misses first, then bounding and the stages of the standard portfolio."""
+    """What takes turns: near-misses, and the stages of the standard portfolio with bounding among them.
+
+    Its first turn imports torch, which takes seconds on a busy machine: after the stages that find the easy ones.
+    """
     place_of = {int(disjunct): target for target, disjunct in enumerate(problems.targets.disjunct)}
     near = [miss for miss in handoff.near if miss.disjunct in place_of and miss.point.shape == (problems.spec.n,)]
     if near:
         points = problems.domain.restrict(np.stack([miss.point for miss in near]))
         yield Given(points, np.array([place_of[miss.disjunct] for miss in near]))
-    yield bounding
     for stage in stages_of("standard"):
+        if stage.name == _BEFORE:
+            yield bounding
         if stage.name != "probe":
             yield stage
 

@@ -31,6 +31,7 @@ Floats = NDArray[np.float64]
 _CELLS = 1 << 26  # numbers that the boxes of the frontier may take
 _FIRST, _MOST = 16, 1024  # boxes of a call
 _LEAST = 8
+_CALL_SHARE = 0.2  # of the time left that a call may take
 _ROUND = 0.5  # seconds up to which a call may grow; one of four times as long shrinks
 _ALPHA_SHARE = 0.1  # of the time left that optimised bounds of whole targets may take
 _CROWN_SHARE = 0.25  # of the time left that the bounds of one box may take; dearer ones give way to cheaper
@@ -60,8 +61,8 @@ class Bounding:
         self._cheap_gain, self._since = 0.0, 0
 
     def applies(self, run: Run) -> bool:
-        """While there is something to refute and nothing in the way."""
-        return not self.fault and not run.settled
+        """While there is something to refute, nothing in the way, and time for a call."""
+        return not self.fault and not run.settled and self._in_time(run)
 
     def turn(self, run: Run) -> None:
         """Rounds until the time is up."""
@@ -71,7 +72,7 @@ class Bounding:
                 self._ready = True
             first = self.rounds
             allowed = max(1, int(8 * (run.until - run.pace.now()))) if run.pace.nominal else None
-            while run.going() and not self.fault:
+            while run.going() and not self.fault and self._in_time(run):
                 self._round(run)
                 if allowed is not None and self.rounds - first >= allowed:
                     return
@@ -121,7 +122,6 @@ class Bounding:
         points, target = self._spread(np.repeat(some, 2)), np.repeat(some, 2)
         self._network.check(points)
         self._replay(points, target)
-        self._problem = run.batched
 
     def _spread(self, target: NDArray[np.int64]) -> Floats:
         """Uniform points in the boxes of targets."""
@@ -196,12 +196,16 @@ class Bounding:
         price = self._network.expected(Method.CROWN_IBP) / max(self._network.expected(Method.CROWN), 1e-9)
         return self._cheap_gain > price or self._since % _PROBED == 1
 
+    def _in_time(self, run: Run) -> bool:
+        """Whether a call is expected to end before the deadline does: a library does not look at the clock."""
+        return not self._ready or 2 * self._network.last_call[0] < run.budget.remaining()
+
     def _fit(self, run: Run) -> None:
         """How many boxes the next call takes."""
         seconds, boxes = self._network.last_call
-        if seconds > 4 * _ROUND or seconds > 0.25 * run.budget.remaining():
+        if seconds > 4 * _ROUND or seconds > _CALL_SHARE * run.budget.remaining():
             self._size = max(_LEAST, self._size // 2)
-        elif seconds < _ROUND and boxes >= self._size // 2:
+        elif seconds < _ROUND and boxes >= self._size // 2 and 4 * seconds < _CALL_SHARE * run.budget.remaining():
             self._size = min(_MOST, 2 * self._size)
         while self._size > _LEAST and not self._network.fits(Method.CROWN, self._size):
             self._size //= 2
@@ -278,7 +282,7 @@ class Bounding:
 
     def _feed(self, run: Run, points: Floats, target: NDArray[np.int64]) -> None:
         """Points `[b, n]` as candidates of the search, moved into the boxes that it searches."""
-        problem = self._problem
+        problem = run.batched
         room = min(len(points), run.room())
         if room <= 0 or run.over():
             return

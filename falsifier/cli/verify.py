@@ -68,7 +68,12 @@ class Verification:
         self.preliminary: Result | None = None
         self.prepared: Prepared | None = None
         self.adapter = self.choose_adapter()
+        self.end_children: Callable[[], None] | None = None
         if self.adapter is not None:
+            # imported here: when the guard needs it the main thread may be importing something
+            from falsifier.handoff.children import end_all
+
+            self.end_children = end_all
             after = options.then_after if options.then_after is not None else self.adapter.share * limit
             self.deadline = min(self.last, started + after)
 
@@ -138,10 +143,8 @@ class Verification:
         from falsifier.result import Result
         from falsifier.verdict import StopReason, Verdict
 
-        if self.adapter is not None:
-            from falsifier.handoff.children import end_all
-
-            end_all()
+        if self.end_children is not None:
+            self.end_children()
         reason = StopReason.DEADLINE if signal is None else StopReason.INTERRUPTED
         verdict = Verdict.TIMEOUT if signal is None else Verdict.UNKNOWN
         try:
