@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -151,7 +151,9 @@ def _named(instance: Instance, result: Result) -> Instance:
     if query is None or query.version[0] == 1 or [n.name for n in instance.networks] != [None]:
         return instance
     own = [network.name for network in query.networks if network.equal_to is None]
-    return replace(instance, networks=(NamedNetwork(own[0], instance.networks[0].path),)) if len(own) == 1 else instance
+    if len(own) != 1:
+        return instance
+    return Instance((NamedNetwork(own[0], instance.networks[0].path),), instance.query, instance.timeout)
 
 
 def _finite(value: Any) -> float:
