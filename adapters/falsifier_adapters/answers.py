@@ -32,6 +32,8 @@ def outcome_of(text: str, handoff: Handoff, engine: str, ended: str) -> Outcome:
         return Outcome(Verdict.UNKNOWN, f"{said}{'; it ' + ended if ended else ''}", engine)
     if verdict is Verdict.ERROR:
         return Outcome(Verdict.UNKNOWN, f"answered error{'; it ' + ended if ended else ''}", engine)
+    if verdict is Verdict.UNSAT and ended:  # a claim that nothing checks has to come from a program that ended well
+        return Outcome(Verdict.UNKNOWN, f"answered unsat and {ended}", engine)
     if verdict is not Verdict.SAT:
         return Outcome(verdict, f"answered {word}", engine, _ITS_OWN)
     try:

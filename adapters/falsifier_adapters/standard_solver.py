@@ -25,7 +25,8 @@ from falsifier_adapters.files import plain
 from falsifier_adapters.settings import Table, is_program
 
 _REMEDY = "name its program in the configuration: [NAME] with adapter = 'standard_solver' and command = '/path/to/it'"
-_SPARE = 0.05  # of the time left that a solver is told less of, so that its own limit comes first
+_SPARE = 0.05  # of the time left that a solver is told less of, so that its own limit comes first (whole seconds: some
+# solvers read no decimals)
 _NAMELESS = "f"  # how the one network of a 1.0 query, which names none, is called
 _ASKING = 1.0  # seconds in which it has to tell its version
 
@@ -61,7 +62,7 @@ class StandardSolver:
             instance = plain(handoff.instance, Path(folder))
             networks = [f"--network={n.name or _NAMELESS}={n.path}" for n in instance.networks]
             left = (1 - _SPARE) * (deadline - time.monotonic())
-            words = ["verify", str(instance.query), *networks, "--timeout", f"{max(left, 0.1):.1f}", *self._arguments]
+            words = ["verify", str(instance.query), *networks, "--timeout", str(max(1, int(left))), *self._arguments]
             try:
                 ended = run([*self._command, *words], deadline, cwd=Path(folder), memory=self._memory)
             except OSError as error:
