@@ -33,7 +33,7 @@ _BENT = frozenset(
 _SHARE = 0.5  # of the memory that is free which one call may be expected to take
 _TRIED = 3  # points at which the traced network has to be the network
 _TIMED = 5  # forward runs, of which the fastest counts
-_FORWARDS = 4.0  # a backward pass of the bounds by one row, in forward passes of one sample
+_FORWARDS = 0.5  # a row of a backward pass of the bounds, in forward passes of one lane among many
 
 
 class Method(Enum):
