@@ -48,6 +48,8 @@ def region_of(spec: Spec, nearest: Spec | None) -> Region:
     """
     targets = spec.targets
     assert targets is not None, "the spec is empty"
+    if spec.assumed:
+        raise UnsupportedError("an input without bounds: what is searched is not all of its range")
     if targets.forms.monomials is not None:
         raise UnsupportedError("polynomial comparisons are not bounded")
     if spec.tree is not None:

@@ -112,6 +112,8 @@ class Bounding:
         self._region: Region = region_of(problems.spec, None if nearest is None else nearest.spec)
         region = self._region
         self._network = BoundedNetwork(problems.lowered, region.columns, self._library)
+        if (self._network.n, self._network.width) != (region.lower.shape[1], region.rows.shape[2]):
+            raise UnsupportedError("the query does not speak of all inputs and outputs of the network")
         self._dtype = problems.spec.dtype
         self._allowance = Allowance(region, self._dtype)
         self._ceiling = np.full(region.t, -np.inf)  # the greatest bound below which a target's boxes were refuted

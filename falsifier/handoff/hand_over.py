@@ -139,7 +139,7 @@ def _door(handoff: Handoff) -> Any:
     door = None if handoff.prepared is None else handoff.prepared.door
     if door is not None:
         return door
-    from falsifier.arguments import as_network
+    from falsifier.arguments import as_networks
     from falsifier.query import read
     from falsifier.witness.binding import assign
     from falsifier.witness.confirm import Door
@@ -147,6 +147,5 @@ def _door(handoff: Handoff) -> Any:
 
     query = read(handoff.instance.query)
     models = assign(query, [(network.name, network.path) for network in handoff.instance.networks])
-    declared = zip(models, query.networks, strict=True)
-    references = [as_network(model, network, query).reference for model, network in declared]
+    references = [network.reference for network in as_networks(models, query)]
     return Door(query, references, WitnessClass(handoff.require))

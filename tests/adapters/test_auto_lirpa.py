@@ -127,6 +127,18 @@ def test_an_operator_without_a_relaxation_is_unknown_with_the_reason(tmp_path: P
     assert outcome.reason == "auto_LiRPA is not asked to bound Round"
 
 
+def test_an_input_without_bounds_is_not_proved(tmp_path: Path) -> None:
+    """What is searched then is a range that the query does not state: y = |x_0 + x_1| >= 1e30 holds outside of it."""
+    query = """(vnnlib-version <2.0>)
+(declare-network f (declare-input X real [1,2]) (declare-output Y real [1,1]))
+(assert (>= X[0,0] 0.0))
+(assert (<= X[0,0] 1.0))
+(assert (>= Y[0,0] 1000000000000000000000000000000.0))
+"""
+    outcome = taken(tmp_path, two_layers(), query, 2.0)
+    assert outcome.verdict is Verdict.SAT or outcome.reason.startswith("an input without bounds")
+
+
 def test_a_polynomial_query_is_unknown_with_the_reason(tmp_path: Path) -> None:
     query = declared(2, 1, *box(2), "(>= (* Y_0 X_0) 5.0)")
     outcome = taken(tmp_path, two_layers(), query, 2.0)
