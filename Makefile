@@ -34,6 +34,7 @@ examples: .venv/test.stamp
 
 .venv/test.stamp: .venv/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable '.[cpu,torch,test]'
+	$(PIP) --no-deps neuralsat # carries auto_LiRPA, which tests/adapters run; what it asks for beside that is not needed
 	@touch $@
 
 clean:

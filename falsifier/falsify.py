@@ -7,7 +7,7 @@ tree on the original network. What the door refuses goes back to the search.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import cached_property
@@ -37,9 +37,14 @@ from falsifier.witness.outcome import Witness, WitnessClass
 
 if TYPE_CHECKING:
     from falsifier.network.engine import Engine
+    from falsifier.network.lowering import Lowered
     from falsifier.search import SearchResult
+    from falsifier.search.stage import Stage
 
 Report = Callable[[Result], None]
+
+_NEAR = 64  # near-misses that a result holds
+_NEAR_VALUES = 1 << 20  # numbers that they may hold together
 
 
 def falsify(
@@ -73,7 +78,7 @@ def falsify(
 
 
 class Prepared:
-    """An instance that was read, loaded and compiled, to be searched once. No point of its boxes has been evaluated."""
+    """An instance that was read, loaded and compiled, to be searched. No point of its boxes has been evaluated."""
 
     def __init__(
         self,
@@ -109,6 +114,18 @@ class Prepared:
         except (UnsupportedError, EngineError, MemoryError) as error:
             self._obstacle = error
 
+    @property
+    def door(self) -> Door | None:
+        """The door of the instance; None where something was in the way before it was made."""
+        return getattr(self, "_door", None)
+
+    @property
+    def problems(self) -> Problems:
+        """Targets and network. Raises UnsupportedError, EngineError or MemoryError: what was in the way of them."""
+        if self._obstacle is not None:
+            raise self._obstacle
+        return self._problems
+
     def warm(self) -> None:
         """Make what a search may come to need, so that it finds it ready.
 
@@ -125,8 +142,13 @@ class Prepared:
         rng_seed: int = 0,
         max_evaluations: int | None = None,
         report: Report | None = None,
+        stages: Iterable[Stage] | None = None,
     ) -> Result:
-        """The result, with the other arguments of `falsify`. `deadline` is a reading of `time.monotonic`."""
+        """The result, with the other arguments of `falsify`. `deadline` is a reading of `time.monotonic`.
+
+        stages: instead of those of the portfolio. Another search of the same instance needs its own; engines and counts
+        of evaluations go on from the one before.
+        """
         draft = replace(self._draft, rng_seed=rng_seed)
         budget = self._budget
         budget.deadline, budget.max_evaluations = deadline, max_evaluations
@@ -153,7 +175,7 @@ class Prepared:
                     if done or problems.nearest is None:
                         return _only_point(draft, judge, problems.separate)
                     source = problems.nearest
-                found = search(source, budget, Rng(rng_seed), judge, self._stages)
+                found = search(source, budget, Rng(rng_seed), judge, self._stages if stages is None else stages)
         except UnsupportedError as error:
             return replace(draft, reason=StopReason.UNSUPPORTED, reason_text=str(error))
         except (EngineError, MemoryError) as error:
@@ -215,6 +237,11 @@ class Problems:
         """Whether a point was looked at that meets all that the query asks of inputs alone."""
         made = [*self._problems.values(), *([self.single] if "single" in self.__dict__ else [])]
         return any(problem.entered for problem in made)
+
+    @property
+    def lowered(self) -> Lowered:
+        """The network as a program. Raises UnsupportedError where it has none."""
+        return self._network.lowered
 
     @cached_property
     def single(self) -> Problem:
@@ -328,6 +355,8 @@ def _conclude(draft: Result, found: SearchResult, problems: Problems, judge: Jud
         stage=found.stage if judge.witness else None,
         engine=problems.engine_name,
         margins=_per_disjunct(problems, found.margin),
+        open=tuple(np.asarray(problems.targets.disjunct).tolist()),
+        near=_near(problems, found),
         evaluations=found.evaluations,
         rounds=found.rounds,
         rejections=found.rejections,
@@ -347,6 +376,13 @@ def _per_disjunct(problems: Problems, margin: NDArray[np.float64]) -> list[float
     best = np.full(problems.spec.disjuncts, -np.inf)
     np.maximum.at(best, np.asarray(problems.targets.disjunct), margin)
     return [value if np.isfinite(value) else None for value in best.tolist()]
+
+
+def _near(problems: Problems, found: SearchResult) -> tuple[tuple[int, NDArray[Any]], ...]:
+    """The disjuncts nearest to satisfaction and their best points `[n]`, the nearest first, as many as is sensible."""
+    disjunct = np.asarray(problems.targets.disjunct)
+    known = sorted(found.points, key=lambda aim: -found.margin[aim])[: min(_NEAR, _NEAR_VALUES // problems.spec.n + 1)]
+    return tuple((int(disjunct[aim]), problems.domain.embed(found.points[aim][None])[0]) for aim in known)
 
 
 @contextmanager

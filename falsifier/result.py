@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from falsifier.verdict import StopReason, Verdict
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from falsifier.query.tree import Query
     from falsifier.witness.outcome import Witness
 
@@ -20,8 +22,10 @@ class Result:
 
     reason: why the run stopped, reason_text: the same with particulars, for the user. query: as parsed, which the text
     of a witness needs. class_: `exact` or `correct` on sat. stage: what found the witness. margins: best margin per
-    disjunct in the query's order (None: never evaluated); >= 0 iff the disjunct was satisfied on an engine. seconds:
-    per phase. stages: calls, evaluations, seconds and improvements of each stage.
+    disjunct in the query's order (None: never evaluated); >= 0 iff the disjunct was satisfied on an engine. open: the
+    disjuncts that were searched and are not satisfied; near: for the nearest of them the best point `[n]`, flat over
+    all inputs. seconds: per phase. stages: calls, evaluations, seconds and improvements of each stage. handoff: what
+    the verifier said that the instance was handed to, None where it was handed to none.
     """
 
     verdict: Verdict
@@ -33,12 +37,15 @@ class Result:
     class_: str | None = None
     engine: str | None = None
     margins: Sequence[float | None] = ()
+    open: Sequence[int] = ()
+    near: Sequence[tuple[int, NDArray[Any]]] = ()
     evaluations: int = 0
     rounds: int = 0
     rejections: int = 0
     rng_seed: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
     stages: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    handoff: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The result as JSON types: no NaN, no infinity, the witness as lists of numbers."""
@@ -56,6 +63,7 @@ class Result:
             "rng_seed": self.rng_seed,
             "seconds": {name: round(value, 6) for name, value in self.seconds.items()},
             "stages": {name: dict(record) for name, record in self.stages.items()},
+            "handoff": None if self.handoff is None else dict(self.handoff),
             "witness": None
             if self.witness is None
             else {

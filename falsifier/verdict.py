@@ -26,4 +26,6 @@ class StopReason(Enum):
     EXHAUSTED = "every stage of the portfolio ended without a witness"
     UNSUPPORTED = "the query or the network asks for something that is not supported"
     FAILED = "an engine failed, and no other could take its place"
+    SETTLED = "every target was ruled out"
+    VERIFIER = "a verifier claims that no input satisfies the query"
     INTERRUPTED = "the run was interrupted"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # prepare_instance.sh v1 CATEGORY ONNX VNNLIB
 # Analyses nothing: it compiles the tool's Python files where that is not done yet, and starts a worker that has the libraries
-# loaded, the network converted and the query read when run_instance.sh asks it. FALSIFIER_WORKER=off starts none; as a number
-# it is how many seconds a worker waits for its run.
+# loaded, the network converted and the query read when run_instance.sh asks it. Settings: settings.sh.
 { set +x; } 2>/dev/null
 here=${BASH_SOURCE[0]%/*} onnx=$3 vnnlib=$4 started=
 trap 'kill -TERM $started 2>/dev/null; exit 143' TERM INT HUP
+. "$here/settings.sh"
 . "$here/../falsifier/worker/client.sh"
 describe_instance
 export PYTHONPATH=$here/..${PYTHONPATH:+:$PYTHONPATH}

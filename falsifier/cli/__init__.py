@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from falsifier import __version__
 
-COMMANDS = ("verify", "campaign", "check", "explain", "convert", "doctor", "supports", "serve")
+COMMANDS = ("verify", "campaign", "check", "explain", "convert", "doctor", "supports", "adapters", "prepass", "serve")
 _USAGE = f"""\
 usage: falsifier {{{",".join(COMMANDS)}}} ...   (falsifier COMMAND --help says more)
        falsifier --name | --version
@@ -29,6 +29,8 @@ Finds inputs of neural networks that satisfy a VNN-LIB query, that is, counterex
   convert   write a query in the other version of VNN-LIB
   doctor    versions, devices, and which engine serves a model
   supports  say what this solver supports, for the standard's tools
+  adapters  verifiers that --then can hand over to, and what is missing
+  prepass   behave as a VNN-COMP tool folder: falsify first, then run another tool
   serve     prepare one instance and wait for its run; the competition's scripts use it
 """
 _EXTRAS = {"onnxruntime": "cpu", "torch": "torch"}  # packages that come with an extra, which may have been left out

@@ -67,6 +67,17 @@ def non_negative_int(text: str) -> int:
     return value
 
 
+def seconds(text: str) -> float:
+    """An argument that is a length of time in seconds, 0 included."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return value
+
+
 def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """An argument NAME=D,D,...: the name of an input and its shape."""
     name, equals, dimensions = text.rpartition("=")

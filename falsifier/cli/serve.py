@@ -126,10 +126,11 @@ class _Served(Verification):
         results: ResultsFile | None,
     ) -> None:
         super().__init__(options, started, results)
-        self._prepared, self._reply = prepared, reply
+        self.prepared, self._reply = prepared, reply
 
     def falsify(self) -> Result:
-        return self._prepared.search(
+        assert self.prepared is not None
+        return self.prepared.search(
             self.deadline,
             rng_seed=self.options.rng_seed,
             max_evaluations=self.options.max_evaluations,

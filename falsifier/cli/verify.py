@@ -10,13 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from falsifier.cli.arguments import Parser, non_negative_int, positive_int
+from falsifier.cli.arguments import Parser, non_negative_int, positive_int, seconds
 from falsifier.cli.process import Guard, age
 from falsifier.cli.results_file import ResultsFile
 from falsifier.errors import FalsifierError, InputError, UnboundedError
 from falsifier.instance import LINE_ENDS, Instance, parse_networks, parse_seconds
 
 if TYPE_CHECKING:
+    from falsifier.falsify import Prepared
+    from falsifier.handoff.adapter import Adapter
     from falsifier.result import Result
 
 DEFAULT_TIMEOUT = 60.0  # seconds
@@ -62,15 +64,33 @@ class Verification:
         # the answer has to be out by the limit: what is kept to spare pays for writing it
         self.spare = min(1.0, limit / 10)
         self.end = started + limit
-        self.deadline = self.end - self.spare  # of the search
+        self.last = self.deadline = self.end - self.spare  # of everything, and of the search
         self.preliminary: Result | None = None
+        self.prepared: Prepared | None = None
+        self.adapter = self.choose_adapter()
+        self.end_children: Callable[[], None] | None = None
+        if self.adapter is not None:
+            # imported here: when the guard needs it the main thread may be importing something
+            from falsifier.handoff.children import end_all
+
+            self.end_children = end_all
+            after = options.then_after if options.then_after is not None else self.adapter.share * limit
+            self.deadline = min(self.last, started + after)
+
+    def choose_adapter(self) -> Adapter | None:
+        """Who gets what stays open, None for nobody. Raises InputError for a name that is nobody's."""
+        if self.options.then is None:
+            return None
+        from falsifier.handoff.configuration import adapter_of
+
+        return adapter_of(self.options.then, Path(self.options.config) if self.options.config else None)
 
     def run(self) -> int:
         end, spare = self.end, self.spare
         caller = self.options.since if self.options.since == os.getppid() else None
         with Guard(end - spare / 2, end - spare / 4, self.cut_short, caller) as guard:
             try:
-                result = self.falsify()
+                result = self.handed_over(self.falsify())
             except Exception:  # a confirmed witness must not be lost to an error that came after it
                 if self.preliminary is None:
                     raise
@@ -86,19 +106,39 @@ class Verification:
         """Search, from the files to the result."""
         if not self.instance.networks:
             raise InputError(f"{self.instance.query}: give its network with --network FILE")
-        from falsifier.falsify import falsify
+        from falsifier.falsify import Prepared
 
-        return falsify(
-            [(network.name, network.path) for network in self.instance.networks],
+        pairs = [(network.name, network.path) for network in self.instance.networks]
+        self.prepared = Prepared(
+            pairs,
             self.instance.query,
-            timeout=self.deadline - time.monotonic(),
             device=self.options.device,
-            rng_seed=self.options.rng_seed,
-            max_evaluations=self.options.max_evaluations,
             require=self.options.require,
             portfolio=self.options.portfolio,
             budgets=self.options.budgets,
+        )
+        return self.prepared.search(
+            self.deadline,
+            rng_seed=self.options.rng_seed,
+            max_evaluations=self.options.max_evaluations,
             report=self.keep,
+        )
+
+    def handed_over(self, result: Result) -> Result:
+        """The result after the hand-off, where one was asked for and the search left something open."""
+        if self.adapter is None:
+            return result
+        from falsifier.handoff.hand_over import hand_over
+
+        return hand_over(
+            result,
+            self.instance,
+            self.adapter,
+            self.last,
+            tell=lambda line: print(f"falsifier: {line}", file=sys.stderr),
+            prepared=self.prepared,
+            device=self.options.device,
+            require=self.options.require,
         )
 
     def keep(self, result: Result) -> None:
@@ -110,6 +150,8 @@ class Verification:
         from falsifier.result import Result
         from falsifier.verdict import StopReason, Verdict
 
+        if self.end_children is not None:
+            self.end_children()
         reason = StopReason.DEADLINE if signal is None else StopReason.INTERRUPTED
         verdict = Verdict.TIMEOUT if signal is None else Verdict.UNKNOWN
         try:
@@ -214,6 +256,18 @@ def parser() -> Parser:
         help="end after this many evaluated points; the result is reproducible then",
     )
     parser.add_device()
+    add(
+        "--then",
+        metavar="NAME",
+        help="hand what stays open to this adapter (falsifier adapters lists them) or table of --config",
+    )
+    add("--config", metavar="FILE", help="settings of adapters, a table for each name (docs/handoff.md)")
+    add(
+        "--then-after",
+        type=seconds,
+        metavar="SECONDS",
+        help="counted like the time limit: how long the search has before the hand-off (default: the adapter's share)",
+    )
     add(
         "--require",
         choices=("exact", "correct"),

@@ -5,6 +5,8 @@ This module imports torch when it is imported.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from falsifier.network.lowering import Lowered
@@ -44,3 +46,28 @@ class ProgramModule(torch.nn.Module):
             return y.reshape(lanes, *self._shapes[0])
         parts = torch.split(y, self._sizes, dim=1)
         return tuple(part.reshape(lanes, *shape) for part, shape in zip(parts, self._shapes, strict=True))
+
+
+class FlatModule(torch.nn.Module):
+    """A network as a module on flat points in float64: `[b, n]` -> `[b, m]`, for tools that bound networks.
+
+    What is traced are plain torch operations with constants. The last of them is linear (an identity), so that a
+    specification matrix can be folded into it. `columns` `[c]`: inputs that are outputs too, `[b, m + c]`, for
+    specifications that mention inputs.
+    """
+
+    def __init__(self, lowered: Lowered, columns: Sequence[int] = ()) -> None:
+        """Raises UnsupportedError for a primitive without a torch closure."""
+        super().__init__()
+        constants = Constants(lowered.program.constants, torch.device("cpu"), widen=True)
+        self._plan = Plan(lowered.program, [lowered.x.name], [lowered.y.name], constants)
+        self._columns = torch.tensor(list(columns), dtype=torch.int64)
+        self._last = torch.eye(lowered.m + len(columns), dtype=torch.float64)
+        self._pick = torch.eye(lowered.n, dtype=torch.float64)[self._columns]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """`[b, n]` -> `[b, m + c]`."""
+        y: torch.Tensor = self._plan.run([x])[0]
+        if self._columns.numel():
+            y = torch.cat([y, torch.nn.functional.linear(x, self._pick)], dim=1)
+        return torch.nn.functional.linear(y, self._last, torch.zeros_like(self._last[0]))

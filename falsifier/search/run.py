@@ -58,6 +58,8 @@ class Run:
     integer: NDArray[np.bool_]  # `[f]`: free inputs that look integer-valued
     records: dict[str, StageRecord] = field(default_factory=dict)
     finds: list[Found] = field(default_factory=list)  # one for each group that a point closed
+    gained: bool = False  # whether the turn at work gained something other than a margin
+    settled: bool = False  # whether every target was ruled out
     stage: str = ""
     rounds: int = 0
     rebased: bool = False  # whether the ledger's margins are the batched engine's
@@ -134,6 +136,15 @@ class Run:
     def _close(self, group: int) -> None:
         self.groups.close(group)
         self.ledger.open[self.groups.targets(group)] = False
+
+    def rule_out(self, targets: NDArray[np.int64]) -> None:
+        """Search these targets no longer: a stage has shown that none of their points satisfies them."""
+        self.ledger.open[targets] = False
+        self.gained = True
+        for group in np.unique(self.groups.of[targets]).tolist():
+            if not self.ledger.open[self.groups.targets(group)].any():
+                self.groups.close(group)
+        self.settled = self.width == 0 and not self.finds
 
     def going(self, evaluations: int = 1, work: Work | None = None) -> bool:
         """Whether the stage at work may make this many more evaluations; of a known kind: by the deadline, too."""

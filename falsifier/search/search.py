@@ -112,10 +112,10 @@ def _turn(run: Run, stage: Stage, seconds: float) -> None:
     record.applies = stage.applies(run)
     if record.applies and not run.over():
         run.until = run.pace.now() + seconds
-        before = _standing(run)
+        before, run.gained = _standing(run), False
         stage.turn(run)
         record.calls += 1
-        record.idle = 0 if _gained(run, before) else record.idle + 1
+        record.idle = 0 if run.gained or _gained(run, before) else record.idle + 1
     record.evaluations += run.budget.evaluations - evaluations
     record.seconds += run.budget.clock() - started
 
@@ -149,6 +149,8 @@ def _result(run: Run, reason: StopReason, *, decided: bool = False) -> SearchRes
     found = run.finds[0] if run.finds else None
     if run.finds and run.width == 0:
         reason = StopReason.CONFIRMED
+    elif run.settled:
+        reason = StopReason.SETTLED
     elif run.over() and not decided:
         reason = StopReason.DEADLINE if run.budget.remaining() <= 0 else StopReason.EVALUATIONS
     run.ledger.open[:] = True  # the points of closed groups are worth as much as others

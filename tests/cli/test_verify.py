@@ -242,7 +242,7 @@ def test_an_internal_error_is_an_error(folder: Path, monkeypatch: pytest.MonkeyP
     def broken(*_: object, **__: object) -> Result:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(sys.modules["falsifier.falsify"], "falsify", broken)
+    monkeypatch.setattr(sys.modules["falsifier.falsify"], "Prepared", broken)
     monkeypatch.chdir(folder)
     with pytest.raises(RuntimeError, match="a bug"):
         main(["verify", "prop.vnnlib", "--network", "net.onnx", "--results", "out.txt"])

@@ -13,6 +13,7 @@ import models
 import pytest
 from bad_input import BAD, spoil
 from bad_queries import MISTAKES, UNKNOWN, models_for
+from fake_solvers import solver
 from scripts import SCRIPTS, STALE, environment, finish, run_instance, start
 from several_networks import FALLS, bent
 
@@ -201,3 +202,16 @@ def test_the_text_decides_the_version_not_the_folder(tmp_path: Path, folder: str
     assert (outcome.status, outcome.word) == (0, "sat")
     assert (outcome.results or "").startswith("sat\n((X_0 " if version == 1 else "sat\nX real [1]\n")
     assert run_instance(f"[('N', '{onnx}')]", prop, "20", tmp_path).word == "sat"
+
+
+def test_what_stays_open_is_handed_over(never: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings of the scripts name a solver; the answer of this one is its own."""
+    program = solver(never, "unsat")
+    (never / "adapters.toml").write_text(f'[fake]\nadapter = "standard_solver"\ncommand = ["{program}"]\n')
+    monkeypatch.setenv("FALSIFIER_THEN", "fake")
+    monkeypatch.setenv("FALSIFIER_CONFIG", "adapters.toml")
+    monkeypatch.setenv("FALSIFIER_THEN_AFTER", "1")
+    outcome = run_instance("net.onnx", "prop.vnnlib", "20", never)
+    assert (outcome.status, outcome.word) == (0, "unsat")
+    assert "standard_solver (solver) claims that no input satisfies the query" in outcome.stderr
+    assert outcome.alive() == []

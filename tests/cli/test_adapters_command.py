@@ -1,0 +1,25 @@
+"""`falsifier adapters`, and names that `--then` refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from command import falsifier
+
+
+def test_it_lists_adapters_and_names(tmp_path: Path) -> None:
+    config = tmp_path / "adapters.toml"
+    config.write_text('[mine]\nadapter = "standard_solver"\ncommand = "/no/such"\n[wrong]\nadapter = "nobody"\n')
+    done = falsifier("adapters", "--config", str(config))
+    assert done.returncode == 0, done.stderr
+    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert lines["standard_solver"].startswith("not available: name its program in the configuration")
+    assert lines["vnncomp_tool"].startswith("not available: name its folder")
+    assert lines["mine"] == "not available: install /no/such: there is no such program"
+    assert lines["wrong"].startswith("unusable: no adapter 'nobody'")
+
+
+def test_a_name_that_is_nobody_s_is_refused_at_once() -> None:
+    done = falsifier("verify", "examples/digits_robust.vnnlib", "--network", "examples/digits.onnx", "--then", "nobody")
+    assert done.returncode == 2
+    assert "nothing named 'nobody' to hand over to" in done.stderr

@@ -1,0 +1,7 @@
+# Settings of the scripts in this folder. What stands in the environment goes before what stands here.
+: "${FALSIFIER_THEN:=}"       # who gets what the search leaves open: a name that `falsifier adapters` lists, or one of the tables below; empty: nobody
+: "${FALSIFIER_CONFIG:=}"     # a TOML file with settings of adapters, a table for each name (docs/handoff.md)
+: "${FALSIFIER_THEN_AFTER:=}" # seconds that the search has before that; empty: the adapter's own share of the time limit
+: "${FALSIFIER_RNG_SEED:=0}"  # the state of all random draws
+: "${FALSIFIER_PYTHON:=}"     # another interpreter than that of install_tool.sh
+: "${FALSIFIER_WORKER:=}"     # off: prepare_instance.sh starts no worker; a number: seconds that one waits for its run
