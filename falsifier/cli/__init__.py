@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from falsifier import __version__
 
-COMMANDS = ("verify", "check", "explain", "convert", "doctor", "supports", "serve")
+COMMANDS = ("verify", "fuzz", "check", "explain", "convert", "quantize", "replay", "doctor", "supports", "serve")
 _USAGE = f"""\
 usage: falsifier {{{",".join(COMMANDS)}}} ...   (falsifier COMMAND --help says more)
        falsifier --name | --version
@@ -23,9 +23,12 @@ Finds inputs of neural networks that satisfy a VNN-LIB query, that is, counterex
        falsifier verify property.vnnlib --network model.onnx --timeout 20
 
   verify    search for inputs that satisfy a VNN-LIB query
+  fuzz      look for inputs that make a network fail, without a query
   check     judge a witness, of this tool or of any other
   explain   say in plain words what a query asks for
   convert   write a query in the other version of VNN-LIB
+  quantize  write the half-precision or int8 copy of a model
+  replay    run the hits of fuzz again
   doctor    versions, devices, and which engine serves a model
   supports  say what this solver supports, for the standard's tools
   serve     prepare one instance and wait for its run; the competition's scripts use it
