@@ -173,7 +173,7 @@ def _parser() -> Parser:
     add("--shape", type=input_shape, action="append", default=[], metavar="NAME=D,D,...", help="of an open input")
     add("--mutators", action="append", default=[], metavar="NAME", help="another mutator, module:function")
     add("--only-mutators", action="store_true", help="none but those named")
-    add("--coverage", default="nearest", help="nearest or none (random search) (default nearest)")
+    add("--coverage", default="nearest", help="nearest, neurons, patterns or none (default nearest)")
     add("--cover", action="append", default=[], metavar="TENSOR", help="cover this tensor instead of the outputs")
     add("--threshold", type=_positive, help="squared distance from which a vector is new (default: measured)")
     add("--exact-coverage", action="store_true", help="search neighbours exactly however many are kept")

@@ -83,7 +83,8 @@ def _numbers(settings: Settings, network: Network) -> Fuzzer:
         _demand_inside(space, starts, settings)
     function = _function(settings)
     finite = settings.objective == "nonfinite"
-    tensors = tuple(dict.fromkeys((*getattr(function, "tensors", ()), *settings.cover)))
+    covered = _covered(settings, network)
+    tensors = tuple(dict.fromkeys((*getattr(function, "tensors", ()), *covered)))
     watch: Watching
     lanes = 64
     try:
@@ -101,11 +102,26 @@ def _numbers(settings: Settings, network: Network) -> Fuzzer:
         return run_in_parts(watch, x, lanes)
 
     objective = _objective(settings, network, space, watch, labels, function)
-    cover = _cover(settings.cover)
+    cover = _cover(covered)
     rng = Rng(settings.rng_seed)
     mutators = _mutators(settings, network, space, objective, notes)
     coverage = _coverage(settings, space, run, cover, notes)
     return Fuzzer(settings, network, space, run, objective, mutators, coverage, cover, lanes, rng, notes)
+
+
+def _covered(settings: Settings, network: Network) -> tuple[str, ...]:
+    """The tensors that coverage sees: those named, else for neurons and patterns what activation functions make."""
+    if settings.cover or settings.coverage not in ("neurons", "patterns"):
+        return settings.cover
+    from falsifier.network.observation import layers_of
+
+    try:
+        layers = layers_of(network.lowered)
+    except UnsupportedError:
+        layers = ()
+    if not layers:
+        raise InputError(f"coverage {settings.coverage!r} needs activation functions: name tensors with --cover")
+    return layers
 
 
 def _demand_inside(space: Space, starts: Array, settings: Settings) -> None:
@@ -269,8 +285,14 @@ def _coverage(
         from falsifier.fuzz.coverage.none import NoCoverage
 
         return NoCoverage()
+    if settings.coverage in ("neurons", "patterns"):
+        from falsifier.fuzz.coverage.activations import Activations
+        from falsifier.search.coverage.neurons import Neurons
+        from falsifier.search.coverage.patterns import Patterns
+
+        return Activations(Neurons() if settings.coverage == "neurons" else Patterns())
     if settings.coverage != "nearest":
-        raise InputError(f"no coverage {settings.coverage!r}: nearest or none")
+        raise InputError(f"no coverage {settings.coverage!r}: nearest, neurons, patterns or none")
     from falsifier.fuzz.coverage.nearest import NearestNeighbour
 
     threshold = settings.threshold

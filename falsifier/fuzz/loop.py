@@ -103,7 +103,10 @@ class Loop:
 
     def step(self, lanes: int | None = None) -> None:
         """One batch by one mutator."""
-        lanes = lanes or self.lanes
+        with np.errstate(all="ignore"):  # infinities and NaN are results here, not faults
+            self._step(lanes or self.lanes)
+
+    def _step(self, lanes: int) -> None:
         mutator = self._mutators[int(self._rng.choice(self._weights, 1)[0])]
         scored = bool(np.isfinite(self._best))
         parents = self.entries.choose(self._rng, lanes, scored=scored)

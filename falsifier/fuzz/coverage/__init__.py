@@ -13,7 +13,11 @@ class Coverage(Protocol):
     """Keeps what was seen, and says of a batch what is new."""
 
     name: str
-    size: int  # what is kept so far: vectors, neurons, patterns
+
+    @property
+    def size(self) -> int:
+        """What is kept so far: vectors, neurons, patterns."""
+        ...
 
     def novel(self, vectors: Array, parents: Array) -> Array:
         """Positions of rows that are new, and are kept from now on.
