@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 def run(words: list[str], started: float) -> int:
     """Print the causes, one a line, and why the run ended. Exit status 0; with --exit-code 1 where there are hits."""
-    options = _parser().parse_args(words)
+    options = _parser().parse_args(list(_joined(words)))
     settings = _settings(options)
 
     from falsifier.fuzz.build import build
@@ -38,6 +39,13 @@ def run(words: list[str], started: float) -> int:
         if options.json is not None:
             Path(options.json).write_text(json.dumps(report.to_json(), indent=1) + "\n")
     return 1 if options.exit_code and report.hits else 0
+
+
+def _joined(words: list[str]) -> Iterator[str]:
+    """The words, with the argument of --range in one word with it: a range may begin with a minus sign."""
+    left = iter(words)
+    for word in left:
+        yield f"{word}={next(left, '')}" if word == "--range" else word
 
 
 class _Line:

@@ -75,8 +75,12 @@ class Space:
             at += info.size
         return parts
 
+    def batches(self, x: Array) -> dict[str, Array]:
+        """`[b, n]` by input name as batches are written: `[b, ...]`, a leading 1 of one sample's shape left out."""
+        return {name: as_batch(part) for name, part in self.split(x).items()}
+
     def join(self, parts: dict[str, Any]) -> Array:
-        """The inverse of `split`. Raises InputError for a missing input or a wrong size."""
+        """The inverse of `split` and of `batches`. Raises InputError for a missing input or a wrong size."""
         flat, lanes = [], None
         for info in self.infos:
             if info.name not in parts:
@@ -102,6 +106,11 @@ class Space:
             upper = np.where(capped, np.minimum(upper, centre + self.radius), upper)
         x = (lower + draws * (upper - lower)).astype(self.dtype)
         return self.project(x, centre)
+
+
+def as_batch(x: Array) -> Array:
+    """`[b, 1, ...]` as `[b, ...]`; other shapes stay."""
+    return x.reshape(len(x), *x.shape[2:]) if x.ndim > 1 and x.shape[1] == 1 else x
 
 
 def make_space(

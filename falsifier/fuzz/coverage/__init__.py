@@ -12,7 +12,10 @@ Array = NDArray[Any]
 class Coverage(Protocol):
     """Keeps what was seen, and says of a batch what is new."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """As in the report."""
+        ...
 
     @property
     def size(self) -> int:

@@ -89,7 +89,7 @@ class Edits:
         """A stretch of the text once more, behind itself."""
         length = self._lengths(rows)
         at, place = self._at(length, rng), np.arange(rows.shape[1])
-        size = 1 + rng.integers(0, 4, (len(rows), 1))
+        size = np.minimum(1 + rng.integers(0, 4, (len(rows), 1)), np.maximum(length[:, None] - at, 0))
         source = np.where(place < at + size, place, place - size)
         return np.take_along_axis(rows, np.maximum(source, 0), axis=1)
 

@@ -4,7 +4,7 @@
         inputs["X"][:, 0] *= generator.choice([0.5, 2.0], len(inputs["X"]))
         return inputs
 
-`inputs`: arrays `[b, *shape]` by name, copies that may be changed; `generator`: a numpy random Generator.
+`inputs`: arrays `[b, ...]` by name, copies that may be changed; `generator`: a numpy random Generator.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Written:
 
     def children(self, parents: Array, oldest: Array, rng: Rng) -> Array:
         generator = np.random.Generator(np.random.PCG64(int(rng.integers(0, 1 << 62, (1,))[0])))
-        found = self._function(self._space.split(parents), generator)
+        found = self._function(self._space.batches(parents), generator)
         if not isinstance(found, dict):
             raise InputError(f"mutator {self.name!r} returned a {type(found).__name__}: it has to return its inputs")
         children = self._space.join(found)

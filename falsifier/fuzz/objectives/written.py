@@ -3,8 +3,9 @@
     def my_objective(inputs, outputs, activations):
         return outputs["Y"][:, 0] - 10.0        # [b]: a score, at least 0 where it is a hit; or a bool
 
-`inputs`, `outputs`: arrays `[b, *shape]` by name; `activations`: `[b, size]` for the names in the function's attribute
-`tensors`, if it has one. It may return a pair (scores, labels), labels `[b]` being what hits are deduplicated by.
+`inputs`, `outputs`: arrays `[b, ...]` by name (a leading 1 of one sample is the batch); `activations`: `[b, size]` for
+the names in the function's attribute `tensors`, if it has one. It may return a pair (scores, labels), labels `[b]`
+being what hits are deduplicated by.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from falsifier.errors import InputError
 from falsifier.fuzz.exposed import Exposed
 from falsifier.fuzz.objectives import Finding, Judged, Model, Reproducer
-from falsifier.fuzz.space import Space
+from falsifier.fuzz.space import Space, as_batch
 from falsifier.fuzz.watch import Seen
 from falsifier.network import Network
 
@@ -52,10 +53,10 @@ class Written:
 
     def _call(self, x: Array, outputs: Array, activations: dict[str, Array]) -> tuple[Array, Array | None]:
         named = {
-            name: outputs[:, at : at + int(np.prod(shape, dtype=np.int64))].reshape(len(x), *shape)
+            name: as_batch(outputs[:, at : at + int(np.prod(shape, dtype=np.int64))].reshape(len(x), *shape))
             for name, at, shape in self._places
         }
-        found = self._function(self._space.split(x), named, activations)
+        found = self._function(self._space.batches(x), named, activations)
         score, labels = found if isinstance(found, tuple) else (found, None)
         score = np.asarray(score)
         if score.shape != (len(x),) or score.dtype.kind not in "bfiu":
@@ -88,9 +89,10 @@ class Written:
             f"sys.path.insert(0, {str(file.parent)!r})",
             f"from {file.stem} import {attribute} as objective",
             "names = [o.name for o in model.get_outputs()]",
-            "outputs = {n: r[None] for n, r in zip(names, run(model, feed))}",
+            "batch = lambda v: v if v.shape[:1] == (1,) else v[None]",
+            "outputs = {n: batch(r) for n, r in zip(names, run(model, feed))}",
             f"activations = {{n: outputs[n].reshape(1, -1) for n in {list(self.tensors)!r}}}",
-            "score = objective({n: v[None] for n, v in feed.items()}, outputs, activations)",
+            "score = objective({n: batch(v) for n, v in feed.items()}, outputs, activations)",
             "score = (score[0] if isinstance(score, tuple) else score)[0]",
             "print('score', score)",
             "reproduced = bool(score if getattr(score, 'dtype', None) == bool else score >= 0)",
