@@ -21,8 +21,9 @@ Array = NDArray[Any]
 
 _PARTS = 3  # sites of one recipe, at most
 _OLD = 32  # steps after which a recipe is used up
-_NEAR = 1e-5  # of the first value of a recipe: what counts as nearly 0
+_NEAR = 3e-7  # of the first value of a recipe: what counts as nearly 0
 _BROKEN = -1e12  # the merit of a point whose tensors are NaN: it was a hit, there is nothing left to climb
+_ALONG_NOTHING = 5  # the step that needs no slope
 _FAR = 1e3  # the merit of an infinity that was asked for
 _UP, _DOWN, _ZERO = range(3)
 _CODE = {Way.UP: _UP, Way.DOWN: _DOWN, Way.ZERO: _ZERO}
@@ -52,7 +53,9 @@ class Ascent:
             self._start(parents, oldest, rng)
         else:
             self._learn()
-            old = np.flatnonzero((self._age > _OLD) | (self._rate < 1e-8) | (self._merit <= _BROKEN))
+            old = np.flatnonzero(
+                (self._age > np.where(self._walks, 3 * _OLD, _OLD)) | (self._rate < 1e-8) | (self._merit <= _BROKEN)
+            )
             if old.size:
                 self._renew(old, parents[old], oldest[old], rng)
         self._next = self._space.project(self._propose(rng), self._space.starts[self.home])
@@ -67,6 +70,7 @@ class Ascent:
         self._value = np.zeros((b, _PARTS))
         self._merit = np.full(b, -np.inf)
         self._rate, self._age = np.ones(b), np.zeros(b, np.int64)
+        self._secant = np.zeros(b)
         self._walks, self._polished, self._scale = np.zeros(b, np.bool_), np.zeros(b, np.bool_), np.ones(b)
         self._site = np.zeros((b, _PARTS), np.int64)
         self._way = np.full((b, _PARTS), -1)
@@ -100,6 +104,7 @@ class Ascent:
         self._merit[lanes] = -np.inf
         value, merit, slope = self._look(self._best[lanes], lanes)
         self._value[lanes], self._merit[lanes], self._slope[lanes] = value, merit, slope
+        self._secant[lanes] = 0
         self._scale[lanes], self._polished[lanes] = np.abs(value[:, 0]), False
 
     def _learn(self) -> None:
@@ -110,6 +115,7 @@ class Ascent:
         walks = self._walks & (merit > _BROKEN)
         better = (merit >= self._merit) | walks
         gained = (merit > self._merit) | walks
+        self._secants(better, slope)
         self._best[better], self._value[better] = self._next[better], value[better]
         self._slope[better], self._merit[better] = slope[better], merit[better]
         self._rate = np.where(gained, np.minimum(self._rate * 1.5, 1.0), self._rate * 0.6)
@@ -122,6 +128,15 @@ class Ascent:
         self._walks &= ~self._polished
         reached = (self._way[:, 0] == _ZERO) & (self._value[:, 0] == 0) & (self._way[:, 1] < 0)
         self._age = np.where(reached, self._age + _OLD // 8, self._age)
+
+    def _secants(self, moved: Array, slope: Array) -> None:
+        """Barzilai and Borwein's lengths: what two slopes say of the curvature between them (0: nothing)."""
+        span = self._space.span.astype(np.float64)
+        with np.errstate(all="ignore"):
+            path = (self._next.astype(np.float64) - self._best) / np.where(span > 0, span, 1)
+            bend = -(slope - self._slope) * span
+            length = (path * path).sum(axis=1) / (path * bend).sum(axis=1)
+        self._secant = np.where(moved & np.isfinite(length) & (length > 0), length, np.where(moved, 0, self._secant))
 
     def _look(self, x: Array, lanes: Array) -> tuple[Array, Array, Array]:
         """Values `[k, parts]` of the recipes' elements, merit `[k]`, and its gradient `[k, n]`."""
@@ -179,14 +194,16 @@ class Ascent:
                 np.where(np.abs(scaled) >= 1.0, rate * span * np.sign(slope), 0.0),
                 self._coordinate(slope, span, rate, rng),
                 np.where(rng.uniform((b, n)) < 2.0 / n, rate * span * rng.normal((b, n)), 0.0),
+                self._secant[:, None] * slope * largest * span**2,
             ]
         one_zero = (self._way[:, 0] != _UP) & (self._way[:, 1] < 0)
         kind = rng.integers(0, len(steps) + 1, (b,))
         kind = np.where(one_zero & (rng.uniform((b,)) < 0.4), 2, kind)
-        kind = np.where(self._walks, 2, kind)
+        secant = (self._secant > 0) & (np.arange(b) % 2 == 0)
+        kind = np.where(self._walks, np.where(secant, len(steps) - 1, 2), kind)
         kind = np.where(self._polished & (rng.uniform((b,)) < 0.7), len(steps), kind)
         flat = np.abs(slope).max(axis=1) == 0
-        kind = np.where(flat & (kind < 5), 5, kind)
+        kind = np.where(flat & (kind != len(steps)), _ALONG_NOTHING, kind)
         move = np.choose(np.minimum(kind, len(steps) - 1)[:, None], steps)
         with np.errstate(all="ignore"):
             x = (best + np.nan_to_num(move, nan=0.0, posinf=0.0, neginf=0.0)).astype(self._best.dtype)
