@@ -143,7 +143,7 @@ def natural(options: argparse.Namespace) -> dict[str, Any]:
     """The cross-entropy of a digit classifier, -sum p log p with p by hand, around real images: causes found."""
     import onnx
     from onnx import helper, numpy_helper
-    from sklearn.datasets import load_digits
+    from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 
     root = Path(__file__).resolve().parents[1]
     model = onnx.load_model(str(root / "examples" / "digits.onnx"))
@@ -193,6 +193,8 @@ def disagree(options: argparse.Namespace) -> dict[str, Any]:
     centres = []
     for row in rows:
         targets = compile_query(read(options.arena / row["property"])).targets
+        if targets is None:
+            continue
         lower, upper = np.asarray(targets.lower[0]), np.asarray(targets.upper[0])
         centres.append((lower.astype(np.float64) + upper) / 2)
     starts = np.unique(np.stack(centres), axis=0)
@@ -397,18 +399,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     started = time.perf_counter()
     results = EXPERIMENTS[options.experiment](options)
+    statistics = tables(results)
     record = {
         "experiment": options.experiment,
         "runs": options.runs,
         "evaluations": options.evaluations,
         "results": results,
-        "statistics": tables(results),
+        "statistics": statistics,
         "machine": machine(),
         "versions": versions(),
         "load": load_average(),
         "seconds": round(time.perf_counter() - started, 1),
     }
-    for table in record["statistics"]:  # type: ignore[attr-defined]
+    for table in statistics:
         _said(options, json.dumps(table["means"]))
     if options.json is not None:
         options.json.write_text(json.dumps(record, indent=1) + "\n")

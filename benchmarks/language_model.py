@@ -58,7 +58,7 @@ def train(text: str, steps: int, rng_seed: int) -> tuple[dict[str, Any], list[st
     vocabulary = sorted(set(text))
     ids = torch.tensor([vocabulary.index(c) for c in text])
     table = torch.nn.Embedding(len(vocabulary), EMBEDDED)
-    gru = torch.nn.GRU(EMBEDDED, HIDDEN, batch_first=True)
+    gru: Any = torch.nn.GRU(EMBEDDED, HIDDEN, batch_first=True)
     head = torch.nn.Linear(HIDDEN, len(vocabulary))
     parameters = [*table.parameters(), *gru.parameters(), *head.parameters()]
     optimiser = torch.optim.Adam(parameters, lr=4e-3)
@@ -69,7 +69,7 @@ def train(text: str, steps: int, rng_seed: int) -> tuple[dict[str, Any], list[st
         logits = head(gru(table(rows[:, :-1]))[0])
         loss = torch.nn.functional.cross_entropy(logits.reshape(-1, len(vocabulary)), rows[:, 1:].reshape(-1))
         optimiser.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimiser.step()
         losses.append(loss.item())

@@ -84,7 +84,7 @@ def _print(report: Report) -> None:
     known = f", {earlier} of earlier runs" if earlier > 0 else ""
     refused = f", {report.refused} candidates not confirmed" if report.refused else ""
     print(
-        f"{len(report.hits)} causes{known} in {p.evaluations} evaluations, "
+        f"{len(report.hits)} {'cause' if len(report.hits) == 1 else 'causes'}{known} in {p.evaluations} evaluations, "
         f"{p.evaluations / max(report.seconds, 1e-9):.0f}/s{refused}: {report.stop.value}"
     )
 

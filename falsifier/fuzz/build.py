@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ Array = NDArray[Any]
 _LANES = (32, 4096)
 _WORK = 4e7  # multiplications of a batch that is as large as it should be
 _BYTES = 5e8  # of a batch's tensors
+_WITHOUT_FAISS = 1 << 15  # vectors that are kept where neighbours are searched exactly for want of faiss
 _SAMPLES = 256  # points by which the threshold of coverage is measured
 _SHARE = 0.05  # of the median squared distance between their vectors
 
@@ -300,7 +302,11 @@ def _coverage(
         threshold = measured_threshold(space, run, cover)
         notes.append(f"coverage threshold {threshold:.4g} (squared L2), measured")
     width = cover(run(space.starts[:1])).shape[1]
-    return NearestNeighbour(width, threshold, approximate=not settings.exact_coverage)
+    approximate, most = not settings.exact_coverage, 1 << 62
+    if approximate and find_spec("faiss") is None:
+        approximate, most = False, _WITHOUT_FAISS
+        notes.append(f"faiss, of the extra [fuzz], is not installed: no more than {most} vectors are kept")
+    return NearestNeighbour(width, threshold, approximate=approximate, most=most)
 
 
 def measured_threshold(space: Space, run: Runner, cover: Callable[[Seen], Array]) -> float:

@@ -113,7 +113,7 @@ def test_the_command_and_its_exit_status(model: Path, tmp_path: Path) -> None:
     done = run("fuzz", str(model), *few)
     assert done.returncode == 0, done.stderr
     assert "NaN in tensor 't1', of node 't1' (Sqrt) [model.fuzz/hits/nan-t1]" in done.stdout
-    assert done.stdout.splitlines()[-1].startswith("1 causes in 3")
+    assert done.stdout.splitlines()[-1].startswith("1 cause in 3")
     assert "the evaluations are used up" in done.stdout
     assert run("fuzz", str(model), *few, "--out", "b", "--exit-code").returncode == 1
     replayed = run("replay", "model.fuzz")

@@ -26,19 +26,28 @@ class NearestNeighbour:
     """`threshold`: a squared distance; `admitted`: rows of one batch that are kept, at most.
 
     Vectors of more than 64 dimensions are projected onto 64 random directions, which keeps distances to some 15 %.
-    `approximate` False: exact however many are kept. Entries that are not finite count as 0, infinities as large.
+    `approximate` False: exact, however many are kept. Once `most` are kept nothing more is new. Entries that are not
+    finite count as 0, infinities as large.
     """
 
     name = "nearest"
 
     def __init__(
-        self, d: int, threshold: float = 1.0, *, admitted: int = 64, approximate: bool = True, exact: int = _EXACT
+        self,
+        d: int,
+        threshold: float = 1.0,
+        *,
+        admitted: int = 64,
+        approximate: bool = True,
+        exact: int = _EXACT,
+        most: int = 1 << 62,
     ) -> None:
         if not threshold > 0:
             raise InputError(f"the threshold of coverage is a positive squared distance, not {threshold:g}")
         self.threshold = threshold
         self._admitted = admitted
         self._exact = exact if approximate else 1 << 62
+        self._most = most
         self._projection: Array | None = None
         if d > _WIDE:
             normal = np.random.Generator(np.random.PCG64(1)).standard_normal((d, _WIDE))
@@ -62,8 +71,8 @@ class NearestNeighbour:
         lanes = np.flatnonzero(~near)
         if lanes.size > _LOOKED_UP:  # evenly over the batch: mutators and parents are spread over it
             lanes = lanes[np.linspace(0, lanes.size - 1, _LOOKED_UP).astype(int)]
-        if not lanes.size:
-            return lanes
+        if not lanes.size or self.size >= self._most:
+            return lanes[:0]
         rows = self.prepared(vectors[lanes])
         far = np.flatnonzero(self._distances(rows) > self.threshold)
         taken = self._apart(rows[far])

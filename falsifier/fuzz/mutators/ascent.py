@@ -45,6 +45,7 @@ class Ascent:
         self.home: Array = np.zeros(0, np.int64)
         self.evaluations = 0
         self._age = self._rate = self._merit = np.zeros(0)
+        self._walks = np.zeros(0, np.bool_)
 
     def children(self, parents: Array, oldest: Array, rng: Rng) -> Array:
         b = len(parents)
