@@ -118,7 +118,7 @@ def numerical(options: argparse.Namespace) -> dict[str, Any]:
     samples: dict[str, list[float]] = {c: [] for c in options.configurations}
     first: dict[str, dict[str, list[int | None]]] = {c: {} for c in options.configurations}
     for run in range(options.runs):
-        for kind in sorted(fuzz_networks.KINDS):
+        for kind in options.kinds:
             faulty = fuzz_networks.faulty(kind, 100 + run)
             for name in options.configurations:
                 fuzzer = build(Settings(faulty.model, ranges=faulty.ranges, rng_seed=run, lanes=256))
@@ -129,7 +129,7 @@ def numerical(options: argparse.Namespace) -> dict[str, Any]:
         for name in options.configurations:
             samples[name].append(float(sum(first[name][k][-1] is not None for k in first[name])))
         _said(options, f"run {run}: " + ", ".join(f"{c} {samples[c][-1]:.0f}" for c in samples))
-    return {"of": len(fuzz_networks.KINDS), "found": samples, "first": first}
+    return {"of": len(options.kinds), "found": samples, "first": first}
 
 
 def _without_the_fault(fuzzer: Fuzzer) -> Space:
@@ -305,7 +305,7 @@ def growth(options: argparse.Namespace) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     coverage = NearestNeighbour(d, 1e-3)
     figures = []
-    for size in (1_000, 4_000, 10_000, 30_000, 100_000, 300_000, 1_000_000):
+    for size in options.kept:
         while coverage.size < size:
             coverage.restore(rng.normal(size=(min(size - coverage.size, 10_000), d)).astype(np.float32))
         parents = rng.normal(size=(lanes, d)).astype(np.float32)
@@ -386,12 +386,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--evaluations", type=int, default=20_000)
     parser.add_argument("--configurations", nargs="+", choices=CONFIGURATIONS, default=list(CONFIGURATIONS))
+    parser.add_argument(
+        "--kinds", nargs="+", choices=sorted(fuzz_networks.KINDS), default=sorted(fuzz_networks.KINDS), help="numerical"
+    )
     parser.add_argument("--arena", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "arena")
     parser.add_argument("--network", default="mnist-net_256x2", help="disagree: a part of the network's path")
     parser.add_argument("--range", type=float, nargs=2, default=(0.0, 1.0), help="disagree: ends of inputs")
-    parser.add_argument("--radius", type=float, default=0.3)
-    parser.add_argument("--sharpness", type=float, default=4.0, help="natural: what logits are multiplied by")
+    parser.add_argument("--radius", type=float, default=0.2)
+    parser.add_argument("--sharpness", type=float, default=1.7, help="natural: what logits are multiplied by")
     parser.add_argument("--language", type=Path, help="words: the folder that language_model.py wrote")
+    parser.add_argument(
+        "--kept",
+        type=int,
+        nargs="+",
+        default=[1_000, 4_000, 10_000, 30_000, 100_000, 300_000, 1_000_000],
+        help="growth",
+    )
     parser.add_argument("--seconds", type=float, default=10.0, help="throughput: of each measurement")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path, help="a PNG (needs matplotlib, the extra [plots])")
