@@ -237,7 +237,11 @@ def words(options: argparse.Namespace) -> dict[str, Any]:
     for run in range(options.runs):
         for configuration in options.configurations:
             settings = Settings(
-                folder / "lm.onnx", f"words:{folder / 'words.txt'}", tokens=folder / "vocabulary.json", rng_seed=run
+                folder / "lm.onnx",
+                f"words:{folder / 'words.txt'}",
+                tokens=folder / "vocabulary.json",
+                sample_seed=options.sample,
+                rng_seed=run,
             )
             fuzzer = build(settings)
             if configuration == "uniform":
@@ -394,6 +398,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--range", type=float, nargs=2, default=(0.0, 1.0), help="disagree: ends of inputs")
     parser.add_argument("--radius", type=float, default=0.2)
     parser.add_argument("--sharpness", type=float, default=1.7, help="natural: what logits are multiplied by")
+    parser.add_argument("--sample", type=int, default=1, help="words: the rng seed of what the model draws")
     parser.add_argument("--language", type=Path, help="words: the folder that language_model.py wrote")
     parser.add_argument(
         "--kept",

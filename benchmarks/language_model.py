@@ -21,7 +21,10 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 HIDDEN, EMBEDDED = 96, 24
-WORDS = ("slay", "kill", "dung", "harlot", "curse", "blood", "naked", "hate", "devil", "whore", "drunk", "thief")
+WORDS = (
+    "evil", "wicked", "dead", "die", "sword", "fire", "slain", "slay", "blood", "kill", "smite", "harlot", "curse",
+    "unclean", "dung", "death", "hate", "burn", "stone",
+)  # fmt: skip
 
 
 def text_of_a_package(characters: int) -> tuple[str, str]:

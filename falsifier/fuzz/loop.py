@@ -22,6 +22,7 @@ Array = NDArray[Any]
 
 _KEPT = 32  # lanes of a batch that are kept for their signature or score, at most
 _REFUSED = 0.05  # how much a candidate that is not confirmed counts against its label
+_SETTLED = -1e299  # the score of hits whose cause is known
 _SIGNATURES = 1 << 16  # signatures that are remembered
 
 
@@ -127,7 +128,7 @@ class Loop:
         self._hits(x, parents, judged, origin)
         vectors = self._cover(seen)
         new = self.coverage.novel(vectors, self.entries.vectors[parents]) if origin != "starts" else np.zeros(0, int)
-        score = finite_score(judged.score)
+        score = np.where(self._settled(judged), _SETTLED, finite_score(judged.score))
         if self.coverage.name != "none":
             new = np.union1d(new, self._worth(judged, score)).astype(np.int64)
         if new.size and origin != "starts":
@@ -162,6 +163,11 @@ class Loop:
             if self._labels.get(label, 0.0) < self._per_label:
                 confirmed = self._on_hit(x[at], int(self.entries.oldest[parents[at]]))
                 self._labels[label] = self._labels.get(label, 0.0) + (1.0 if confirmed else _REFUSED)
+
+    def _settled(self, judged: Judged) -> Array:
+        """Hits whose cause is known: nothing is gained by staying near them."""
+        known = [label for label, count in self._labels.items() if count >= 1]
+        return judged.hit & np.isin(judged.label, np.array(known, np.int64))
 
     def _note(self) -> None:
         self.progress.entries, self.progress.covered = len(self.entries), self.coverage.size

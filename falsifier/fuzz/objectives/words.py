@@ -34,7 +34,7 @@ class Words:
     """A hit is a prompt behind which the model writes one of `words`; the cause is the word.
 
     Where every token is one character, words are looked for in the ids of the whole batch at once, and the score is the
-    longest beginning of a word that was written; else texts are put together lane by lane.
+    longest beginning of a word that was not written before; else texts are put together lane by lane.
     """
 
     name = "words"
@@ -44,6 +44,7 @@ class Words:
     def __init__(self, model: LanguageModel, words: Sequence[str]) -> None:
         self._model, self.words = model, tuple(words)
         place = {text: i for i, text in enumerate(model.vocabulary)}
+        self._written: set[int] = set()  # positions of words that were confirmed
         self._by_character = all(len(t) <= 1 for t in model.vocabulary)
         self._ids = [
             np.array([place[c] for c in word], np.int64) if all(c in place for c in word) else None for word in words
@@ -55,6 +56,7 @@ class Words:
         made = seen.activations["generated"]
         b = len(made)
         label, score = np.full(b, -1, np.int64), np.zeros(b)
+        signature = np.zeros(b, np.int64)
         if not self._by_character:
             for lane in range(b):  # tokens of several characters: words may begin inside of one
                 text = self._model.text(made[lane])
@@ -65,9 +67,13 @@ class Words:
                 continue
             windows = np.lib.stride_tricks.sliding_window_view(made, len(ids), axis=1)
             reached = np.cumprod(windows == ids, axis=2).sum(axis=2).max(axis=1)
-            score = np.maximum(score, reached / len(ids))
             label = np.where((reached == len(ids)) & (label < 0), i, label)
-        return Judged(label >= 0, score, label)
+            if i in self._written:  # nothing is gained by coming near it again
+                continue
+            nearer = reached / len(ids) > score
+            score = np.where(nearer, reached / len(ids), score)
+            signature = np.where(nearer & (reached > 1), 1 + i * 64 + reached, signature)
+        return Judged(label >= 0, score, label, signature)
 
     def confirm(self, x: Array, oldest: int) -> Finding | None:
         prompt = x.astype(np.int64)
@@ -77,6 +83,7 @@ class Words:
         if word is None:
             return None
         shown = self._model.text(prompt[prompt != FILLER])
+        self._written.add(self.words.index(word))
         details = {"word": word, "prompt": shown, "written": text, "tokens": prompt[prompt != FILLER].tolist()}
         return Finding(f"word-{word}", f"the model writes {word!r} after {shown!r}", details)
 
