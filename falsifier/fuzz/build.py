@@ -22,6 +22,7 @@ from falsifier.fuzz.settings import Settings
 from falsifier.fuzz.space import Space, make_space
 from falsifier.fuzz.watch import Seen, Watch, Watching, run_in_parts
 from falsifier.network import Network, load
+from falsifier.network.onnxruntime_engine import work_per_lane
 from falsifier.network.reference import TensorInfo
 
 Array = NDArray[Any]
@@ -30,6 +31,8 @@ _LANES = (32, 4096)
 _WORK = 4e7  # multiplications of a batch that is as large as it should be
 _BYTES = 5e8  # of a batch's tensors
 _WITHOUT_FAISS = 1 << 15  # vectors that are kept where neighbours are searched exactly for want of faiss
+_TRIES = (100, 2000)  # runs of the original for making one hit small
+_TRIED = 1e9  # multiplications of all of them together
 _SAMPLES = 256  # points by which the threshold of coverage is measured
 _SHARE = 0.05  # of the median squared distance between their vectors
 
@@ -48,6 +51,7 @@ class Fuzzer:
     cover: Callable[[Seen], Array]
     lanes: int
     rng: Rng
+    tries: int = 500  # runs of the original that making one hit small may take
     notes: list[str] = field(default_factory=list)
 
     def identity(self) -> dict[str, Any]:
@@ -88,12 +92,13 @@ def _numbers(settings: Settings, network: Network) -> Fuzzer:
     covered = _covered(settings, network)
     tensors = tuple(dict.fromkeys((*getattr(function, "tensors", ()), *covered)))
     watch: Watching
-    lanes = 64
+    lanes, tries = 64, _TRIES[0]
     try:
         lowered = network.lowered
         watch = Watch(lowered, finite=finite, tensors=tensors, halves=half_tensors(network.proto()))
         run_in_parts(watch, space.starts[:1], 1)
         lanes = _batch(lowered)
+        tries = int(np.clip(_TRIED / max(work_per_lane(lowered), 1.0), *_TRIES))
     except (UnsupportedError, EngineError) as error:
         notes.append(f"one sample at a time, without gradients: {error}")
         watch = SingleWatch(network, finite=finite, tensors=tensors)
@@ -108,7 +113,7 @@ def _numbers(settings: Settings, network: Network) -> Fuzzer:
     rng = Rng(settings.rng_seed)
     mutators = _mutators(settings, network, space, objective, notes)
     coverage = _coverage(settings, space, run, cover, notes)
-    return Fuzzer(settings, network, space, run, objective, mutators, coverage, cover, lanes, rng, notes)
+    return Fuzzer(settings, network, space, run, objective, mutators, coverage, cover, lanes, rng, tries, notes)
 
 
 def _covered(settings: Settings, network: Network) -> tuple[str, ...]:
@@ -142,8 +147,6 @@ def _function(settings: Settings) -> Any:
 
 
 def _batch(lowered: Any) -> int:
-    from falsifier.network.onnxruntime_engine import work_per_lane
-
     by_work = _WORK / max(work_per_lane(lowered), 1.0)
     by_memory = _BYTES / max(4 * lowered.lane_bytes, 1)
     wanted = min(by_work, by_memory, _LANES[1])
@@ -361,5 +364,16 @@ def _language(settings: Settings, network: Network) -> Fuzzer:
 
     coverage = _coverage(settings, space, model.run, cover, notes)
     return Fuzzer(
-        settings, network, space, model.run, objective, mutators, coverage, cover, lanes, Rng(settings.rng_seed), notes
+        settings,
+        network,
+        space,
+        model.run,
+        objective,
+        mutators,
+        coverage,
+        cover,
+        lanes,
+        Rng(settings.rng_seed),
+        500,
+        notes,
     )

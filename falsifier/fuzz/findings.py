@@ -35,6 +35,7 @@ class Findings:
         evaluations: Callable[[], int],
         *,
         replays: int = REPLAYS,
+        tries: int = 2000,
         minimise: bool = True,
         settings: dict[str, Any] | None = None,
         told: Callable[[Hit], None] = lambda hit: None,
@@ -43,7 +44,7 @@ class Findings:
         self._objective, self._space, self._root = objective, space, root
         self._evaluations, self._replays, self._minimise = evaluations, replays, minimise
         self._settings, self._told = settings or {}, told
-        self._hurry = hurry
+        self._hurry, self._tries = hurry, tries
         self._started = time.monotonic()
         self.hits: dict[str, Hit] = {}
         self.known: dict[str, Any] = {}
@@ -90,8 +91,10 @@ class Findings:
             found = self._objective.confirm(x, hit.oldest)
             return found is not None and found.cause == hit.finding.cause
 
-        tries = 400 if self._space.n > 4096 else 2000
-        small = Minimiser(self._space, holds, tries).minimise(hit.point, hit.ancestor)
+        # where there are many causes, each gets less
+        small = Minimiser(self._space, holds, max(20, self._tries // (1 + len(self.hits) // 8))).minimise(
+            hit.point, hit.ancestor
+        )
         again = [self._objective.confirm(small, hit.oldest) for _ in range(hit.replays)]
         if all(f is not None and f.cause == hit.finding.cause for f in again) and again[0] is not None:
             hit.point, hit.finding, hit.minimised = small, again[0], True

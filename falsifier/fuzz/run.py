@@ -101,6 +101,7 @@ def run(fuzzer: Fuzzer, told: Callable[[Progress, Findings], None] | None = None
         root,
         lambda: 0 if loop is None else loop.progress.evaluations,
         replays=settings.replays,
+        tries=fuzzer.tries,
         minimise=settings.minimise,
         settings={"objective": settings.objective, "rng_seed": settings.rng_seed, "tolerance": settings.tolerance},
         told=note,

@@ -1,4 +1,4 @@
-"""Edits of text (source paper B3): insert, delete, replace, swap and splice tokens of an integer input.
+"""Edits of text (source paper B3): insert, delete, replace, swap, splice and repeat tokens of an integer input.
 
 Text is a row of token ids. Where the row has a filler (-1), text ends before the first one and its length varies; else
 its length is fixed, and what an insertion pushes out at the end is lost.
@@ -26,7 +26,7 @@ class Edits:
     def __init__(self, start: int, stop: int, size: int, *, filled: bool, shortest: int = 1) -> None:
         self._part = slice(start, stop)
         self._size, self._filled, self._shortest = size, filled, shortest
-        self._edits = (self._insert, self._delete, self._replace, self._swap, self._splice, self._repeat)
+        self._edits = (self._insert, self._delete, self._replace, self._swap, self._splice, self._repeat, self._fresh)
 
     def children(self, parents: Array, oldest: Array, rng: Rng) -> Array:
         out = parents.copy()
@@ -92,6 +92,14 @@ class Edits:
         size = np.minimum(1 + rng.integers(0, 4, (len(rows), 1)), np.maximum(length[:, None] - at, 0))
         source = np.where(place < at + size, place, place - size)
         return np.take_along_axis(rows, np.maximum(source, 0), axis=1)
+
+    def _fresh(self, rows: Array, rng: Rng) -> Array:
+        """Another text, of any length: edits alone stay near the starts for long."""
+        other = self._tokens(rows.shape, rng)
+        if not self._filled:
+            return other
+        length = rng.integers(self._shortest, rows.shape[1] + 1, (len(rows), 1))
+        return np.where(np.arange(rows.shape[1]) < length, other, FILLER)
 
 
 def _closed(rows: Array) -> Array:
