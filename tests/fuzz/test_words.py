@@ -175,3 +175,33 @@ def test_edits_of_a_fixed_length_keep_it() -> None:
     assert (children >= 0).all()
     assert (children <= 4).all()
     assert (children != parents).any(axis=1).mean() > 0.6
+
+
+def test_text_of_a_fixed_length_is_edited_for_any_objective(tmp_path: Path) -> None:
+    """Three tokens are looked up and summed; only "zzz" exceeds the range."""
+    size = 26
+    table = np.arange(size, dtype=np.float32)[:, None]
+    proto = models.model(
+        [
+            helper.make_node("Gather", ["table", "X"], ["rows"]),
+            helper.make_node("ReduceSum", ["rows", "axes"], ["Y"], keepdims=0),
+        ],
+        [models.tensor("X", [1, 3], np.int64)],
+        [models.tensor("Y", [1, 1])],
+        [models.constant("table", table), models.constant("axes", [1], np.int64)],
+    )
+    (tmp_path / "tokens.json").write_text(json.dumps([chr(97 + i) for i in range(size)]))
+    settings = Settings(
+        models.save(proto, tmp_path / "m.onnx"),
+        "range:0,74.5",
+        tokens=tmp_path / "tokens.json",
+        mutators=("edits",),
+        only_mutators=True,
+        max_evaluations=200_000,
+        seconds=1e9,
+        causes=1,
+        lanes=512,
+    )
+    report = fuzz(settings)
+    (hit,) = report.hits.values()
+    assert hit.point.tolist() == [25, 25, 25]
