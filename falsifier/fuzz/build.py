@@ -33,6 +33,7 @@ _BYTES = 5e8  # of a batch's tensors
 _WITHOUT_FAISS = 1 << 15  # vectors that are kept where neighbours are searched exactly for want of faiss
 _TRIES = (100, 2000)  # runs of the original for making one hit small
 _TRIED = 1e9  # multiplications of all of them together
+_WATCHED = 8192  # activations that coverage by neurons or patterns sees, at most
 _SAMPLES = 256  # points by which the threshold of coverage is measured
 _SHARE = 0.05  # of the median squared distance between their vectors
 
@@ -128,7 +129,14 @@ def _covered(settings: Settings, network: Network) -> tuple[str, ...]:
         layers = ()
     if not layers:
         raise InputError(f"coverage {settings.coverage!r} needs activation functions: name tensors with --cover")
-    return layers
+    names: list[str] = []
+    room = _WATCHED
+    for layer in reversed(layers):  # the deepest first, and one at least
+        room -= layer.size
+        if names and room < 0:
+            break
+        names.append(layer.name)
+    return tuple(reversed(names))
 
 
 def _demand_inside(space: Space, starts: Array, settings: Settings) -> None:

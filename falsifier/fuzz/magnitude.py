@@ -17,7 +17,6 @@ from falsifier.fuzz.part import Part
 from falsifier.fuzz.sites import Site, sites
 from falsifier.network.adjoint import add_adjoint
 from falsifier.network.lowering import Lowered
-from falsifier.network.objective_graph import add_finite
 from falsifier.network.onnxruntime_engine import suggested_threads
 from falsifier.network.program import WINDOW, Builder, Value
 
@@ -58,7 +57,7 @@ class Magnitudes:
         windows = [program.values[WINDOW]] if WINDOW in program.values else []
         self._windows = [w.dtype for w in windows]
         inputs = [lowered.x, element, weight, *windows]
-        self._gradient = Part(build, inputs, [values, add_finite(build, gradient)], self._threads)
+        self._gradient = Part(build, inputs, [values, gradient], self._threads)
 
     def _picked(self, build: Builder, at: int, element: Value) -> Value:
         """`[b, 1]`: the chosen element of a site."""
@@ -94,7 +93,7 @@ class Magnitudes:
         for dtype in self._windows:
             feed[WINDOW] = np.full(len(x), np.finfo(dtype).max, dtype)
         values, gradient = self._gradient.run(feed)
-        return values, gradient
+        return values, np.where(np.isfinite(gradient), gradient, gradient.dtype.type(0))
 
     @cached_property
     def _extremes(self) -> Part:
