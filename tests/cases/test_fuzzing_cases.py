@@ -10,6 +10,7 @@ import onnx
 
 from falsifier.fuzz.run import Report, fuzz
 from falsifier.fuzz.settings import Settings
+from falsifier.query import read
 
 
 def _fuzzed(model: onnx.ModelProto, tmp_path: Path, **options: object) -> Report:
@@ -61,10 +62,13 @@ def test_a_rounded_copy_wins_another_class(tmp_path: Path) -> None:
         against=models.save(_rounded(), tmp_path / "rounded.onnx"),
         ranges={"": (0.0, 1.0)},
         minimise=False,
+        as_vnnlib=True,
     )
     (hit,) = report.hits.values()
     assert hit.finding.cause == "class-0-against-1"
     assert 0.52 < hit.point[0] <= 0.5500001
+    query = read(report.folders[hit.finding.cause] / "query.vnnlib")
+    assert [len(n.inputs) for n in query.networks] == [1, 1]  # the reference parser takes it, both networks declared
 
 
 def test_a_rounded_copy_saturates(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -104,6 +105,17 @@ def test_a_hit_that_does_not_replay_is_reported_as_such(tmp_path: Path) -> None:
     assert not hit.stable
     assert 0 < hit.replayed < 20
     assert json.loads((report.folders["nan-Y"] / "hit.json").read_text())["stable"] is False
+
+
+def test_a_packed_model_is_unpacked_for_the_script(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx.gz"
+    path.write_bytes(gzip.compress(models.chain([("Sqrt", [], {})], [1, 1], [1, 1]).SerializeToString()))
+    report = fuzz(Settings(path, out=tmp_path / "s", seconds=1e9, max_evaluations=2000, lanes=64))
+    (folder,) = report.folders.values()
+    assert (folder / "model.onnx").exists()
+    done = subprocess.run([sys.executable, str(folder / "reproduce.py")], capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert replay(folder).outcome is Outcome.REPRODUCES
 
 
 def test_minimising_is_deterministic_and_bounded() -> None:
