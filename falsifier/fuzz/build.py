@@ -28,6 +28,7 @@ from falsifier.network.reference import TensorInfo
 Array = NDArray[Any]
 
 _LANES = (32, 4096)
+_ASCENDING = 1024
 _WORK = 4e7  # multiplications of a batch that is as large as it should be
 _BYTES = 5e8  # of a batch's tensors
 _WITHOUT_FAISS = 1 << 15  # vectors that are kept where neighbours are searched exactly for want of faiss
@@ -98,7 +99,8 @@ def _numbers(settings: Settings, network: Network) -> Fuzzer:
         lowered = network.lowered
         watch = Watch(lowered, finite=finite, tensors=tensors, halves=half_tensors(network.proto()))
         run_in_parts(watch, space.starts[:1], 1)
-        lanes = _batch(lowered)
+        # an ascent's batch is of many runs: smaller ones get to the first hit sooner
+        lanes = min(_batch(lowered), _ASCENDING if finite else _LANES[1])
         tries = int(np.clip(_TRIED / max(work_per_lane(lowered), 1.0), *_TRIES))
     except (UnsupportedError, EngineError) as error:
         notes.append(f"one sample at a time, without gradients: {error}")
