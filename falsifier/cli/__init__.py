@@ -14,7 +14,21 @@ from typing import NoReturn
 
 from falsifier import __version__
 
-COMMANDS = ("verify", "campaign", "check", "explain", "convert", "doctor", "supports", "adapters", "prepass", "serve")
+COMMANDS = (
+    "verify",
+    "campaign",
+    "fuzz",
+    "check",
+    "explain",
+    "convert",
+    "quantize",
+    "replay",
+    "doctor",
+    "supports",
+    "adapters",
+    "prepass",
+    "serve",
+)
 _USAGE = f"""\
 usage: falsifier {{{",".join(COMMANDS)}}} ...   (falsifier COMMAND --help says more)
        falsifier --name | --version
@@ -24,9 +38,12 @@ Finds inputs of neural networks that satisfy a VNN-LIB query, that is, counterex
 
   verify    search for inputs that satisfy a VNN-LIB query
   campaign  search many instances together: instances.csv, or a data set of samples
+  fuzz      look for inputs that make a network fail, without a query
   check     judge a witness, of this tool or of any other
   explain   say in plain words what a query asks for
   convert   write a query in the other version of VNN-LIB
+  quantize  write the half-precision or int8 copy of a model
+  replay    run the hits of fuzz again
   doctor    versions, devices, and which engine serves a model
   supports  say what this solver supports, for the standard's tools
   adapters  verifiers that --then can hand over to, and what is missing

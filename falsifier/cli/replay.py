@@ -1,0 +1,56 @@
+"""`falsifier replay`: run saved hits again; a regression test for the user's own pipeline."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from falsifier.cli.arguments import Parser
+from falsifier.errors import InputError
+
+if TYPE_CHECKING:
+    from falsifier.fuzz.replay import Replay
+
+
+def run(words: list[str], started: float) -> int:
+    """Print what each hit does now. Exit status 1 while one reproduces or cannot be run, else 0."""
+    parser = Parser("replay", "Run saved hits again on the models as they are now.")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="a session, its hits, or one hit's folder")
+    parser.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="another file for a model; NAME is model (the default) or against",
+    )
+    parser.add_argument("--json", metavar="FILE", help="the outcomes as JSON; - prints them")
+    options = parser.parse_args(words)
+
+    from falsifier.fuzz.replay import Outcome, hit_folders, replay
+
+    models = {}
+    for text in options.model:
+        name, equals, path = text.rpartition("=")
+        models[name if equals else "model"] = Path(path)
+        if not Path(path).exists():
+            raise InputError(f"{path}: there is no such file")
+    found = [replay(folder, models) for folder in hit_folders(options.folder)]
+    if options.json == "-":
+        print(_json(found))
+    else:
+        for one in found:
+            print(f"{one.outcome.value}: {one.summary} [{one.folder}]" + (f": {one.text}" if one.text else ""))
+        count = sum(one.outcome is Outcome.REPRODUCES for one in found)
+        print(f"{count} of {len(found)} hits reproduce")
+        if options.json is not None:
+            Path(options.json).write_text(_json(found) + "\n")
+    return 1 if any(one.outcome is not Outcome.GONE for one in found) else 0
+
+
+def _json(found: list[Replay]) -> str:
+    records = [
+        {"folder": str(r.folder), "summary": r.summary, "outcome": r.outcome.name.lower(), "text": r.text}
+        for r in found
+    ]
+    return json.dumps(records, indent=1)

@@ -1,0 +1,53 @@
+"""Runs a part of a program in onnxruntime: named inputs in, chosen values out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.errors import EngineError
+from falsifier.network import runtime
+from falsifier.network.onnx_graph import write_graph
+from falsifier.network.program import Builder, Value
+
+Array = NDArray[Any]
+
+
+class Part:
+    """A session for some values of a program. Raises EngineError where onnxruntime has no kernel for a primitive."""
+
+    def __init__(self, build: Builder, inputs: Sequence[Value], outputs: Sequence[Value], threads: int) -> None:
+        import onnxruntime
+
+        outputs = [_own(build, v) for v in outputs]
+        graph = write_graph(build.program, inputs, outputs)
+        options = runtime.session_options(threads)
+        # whatever the optimiser fuses or folds is gone from what is to be watched
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.add_session_config_entry("session.disable_quant_qdq", "1")
+        if graph.shared:
+            self._held = [onnxruntime.OrtValue.ortvalue_from_numpy(a) for a in graph.shared.values()]
+            options.add_external_initializers(list(graph.shared), self._held)
+        try:
+            self._session = onnxruntime.InferenceSession(graph.model, options, providers=["CPUExecutionProvider"])
+        except runtime.errors() as error:
+            raise EngineError(f"onnxruntime does not take the watched program: {runtime.one_line(error)}") from error
+        self._inputs = {i.name for i in self._session.get_inputs()}
+
+    def run(self, feed: dict[str, Array]) -> list[Array]:
+        """The outputs, in order. Raises EngineError for a run that fails, MemoryError where memory runs out."""
+        try:
+            results = self._session.run(None, {k: v for k, v in feed.items() if k in self._inputs})
+        except runtime.errors() as error:
+            if runtime.is_out_of_memory(error):
+                raise MemoryError(runtime.one_line(error)) from error
+            raise EngineError(f"onnxruntime fails in the watched program: {runtime.one_line(error)}") from error
+        return [np.asarray(r) for r in results]
+
+
+def _own(build: Builder, value: Value) -> Value:
+    """`value` as an output of its own: an input cannot be one, and no value may be one twice."""
+    return build.emit("Identity", [value], value.stored, value.dtype, lead=value.lead)

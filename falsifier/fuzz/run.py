@@ -1,0 +1,173 @@
+"""A fuzzing run from settings to a report: the loop, the hits, the session on disk, and why it stopped."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from falsifier.budget import Budget
+from falsifier.fuzz.build import Fuzzer, build
+from falsifier.fuzz.findings import Findings
+from falsifier.fuzz.hit import Hit, read_record
+from falsifier.fuzz.loop import Loop, Progress
+from falsifier.fuzz.settings import Settings
+from falsifier.fuzz.store import HITS, Store
+
+
+class Stop(Enum):
+    """Why a run ended; the value is the sentence that a user reads."""
+
+    TIME = "the time is used up"
+    EVALUATIONS = "the evaluations are used up"
+    CAUSES = "as many causes were found as were asked for"
+    SIGNAL = "a signal asked for it"
+
+
+@dataclass
+class Report:
+    """What a run did. hits: by cause, of this run. folders: where they lie."""
+
+    stop: Stop
+    progress: Progress
+    hits: dict[str, Hit]
+    refused: int
+    seconds: float
+    folders: dict[str, Path] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    records: dict[str, dict[str, Any]] = field(default_factory=dict)  # of all runs of the session
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON data."""
+        return {
+            "stop": self.stop.name.lower(),
+            "stop_text": self.stop.value,
+            "evaluations": self.progress.evaluations,
+            "evaluations_per_second": round(self.progress.evaluations / max(self.seconds, 1e-9), 1),
+            "batches": self.progress.batches,
+            "entries": self.progress.entries,
+            "covered": self.progress.covered,
+            "hit_lanes": self.progress.hits,
+            "hits_by_mutator": self.progress.by_mutator,
+            "unconfirmed": self.refused,
+            "seconds": round(self.seconds, 3),
+            "notes": self.notes,
+            "causes": [
+                {"cause": h.finding.cause, "summary": h.finding.summary, "stable": h.stable, "count": h.count,
+                 "evaluations": h.evaluations, "folder": str(self.folders.get(h.finding.cause, "")) or None}
+                for h in self.hits.values()
+            ],
+            "session": list(self.records),
+        }  # fmt: skip
+
+
+def fuzz(settings: Settings, told: Callable[[Progress, Findings], None] | None = None) -> Report:
+    """Build and run. `told` is called about once a second. Raises InputError."""
+    return run(build(settings), told)
+
+
+def run(fuzzer: Fuzzer, told: Callable[[Progress, Findings], None] | None = None) -> Report:
+    """Run a fuzzer that was put together. SIGTERM and SIGINT end it as the deadline does, what was found kept."""
+    settings = fuzzer.settings
+    store = None
+    if settings.out is not None:
+        store = Store(Path(settings.out), fuzzer.identity(), resume=settings.resume)
+        fuzzer.rng.seed += store.run  # another run of a session makes other draws
+    started = time.monotonic()
+    budget = Budget(started + settings.seconds, settings.max_evaluations)
+    asked = threading.Event()
+    loop: Loop | None = None
+    root = None if store is None else store.folder / HITS
+
+    def note(hit: Hit) -> None:
+        folder = findings.folder(hit)
+        if store is not None and folder is not None:
+            if settings.as_vnnlib:
+                from falsifier.fuzz.as_query import write_query
+
+                write_query(hit, fuzzer, folder)
+            store.note_hit(hit, read_record(folder))
+
+    findings = Findings(
+        fuzzer.objective,
+        fuzzer.space,
+        root,
+        lambda: 0 if loop is None else loop.progress.evaluations,
+        replays=settings.replays,
+        tries=fuzzer.tries,
+        minimise=settings.minimise,
+        settings={"objective": settings.objective, "rng_seed": settings.rng_seed, "tolerance": settings.tolerance},
+        told=note,
+        hurry=lambda: asked.is_set() or budget.remaining() < 0,
+    )
+    if store is not None:
+        findings.known.update(store.hits())
+    stop = Stop.TIME
+    shown = started
+
+    def between(progress: Progress) -> bool:
+        nonlocal shown, stop
+        if store is not None:
+            store.tick(progress)
+        now = time.monotonic()
+        if told is not None and now - shown >= 1.0:
+            shown = now
+            told(progress, findings)
+        if settings.causes is not None and len(findings.hits) >= settings.causes:
+            stop = Stop.CAUSES
+            return False
+        if asked.is_set():
+            stop = Stop.SIGNAL
+            return False
+        return True
+
+    with _signals(asked):
+        loop = Loop(
+            fuzzer.space,
+            fuzzer.run,
+            fuzzer.objective,
+            fuzzer.mutators,
+            fuzzer.coverage,
+            fuzzer.rng,
+            lanes=fuzzer.lanes,
+            cover=fuzzer.cover,
+            on_hit=findings.offer,
+            on_keep=None if store is None else store.keep,
+            restore=None if store is None or not settings.resume else store.restore,
+        )
+        budget.charge(loop.progress.evaluations)
+        if between(loop.progress):
+            loop.go(budget, between)
+    if stop is Stop.TIME and budget.remaining() > 0:
+        stop = Stop.EVALUATIONS
+    report = Report(stop, loop.progress, findings.hits, findings.refused, time.monotonic() - started)
+    report.notes = list(fuzzer.notes)
+    report.folders = {c: f for c, h in findings.hits.items() if (f := findings.folder(h)) is not None}
+    if store is not None:
+        store.tick(loop.progress, force=True)
+        report.records = store.hits()
+        store.close()
+        (store.folder / "report.json").write_text(json.dumps(report.to_json(), indent=1) + "\n")
+    return report
+
+
+@contextmanager
+def _signals(asked: threading.Event) -> Iterator[None]:
+    """SIGTERM, SIGINT and SIGHUP set `asked`, in the main thread; elsewhere signals are left alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = {n: signal.signal(n, lambda *_: asked.set()) for n in numbers}
+    try:
+        yield
+    finally:
+        for n, handler in before.items():
+            signal.signal(n, handler)

@@ -1,0 +1,123 @@
+"""Two models that should agree, properties of outputs, and the queries that hits stand for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import models
+import numpy as np
+import onnx
+import pytest
+
+from falsifier.errors import InputError
+from falsifier.fuzz.build import build
+from falsifier.fuzz.quantize import quantize
+from falsifier.fuzz.replay import Outcome, replay
+from falsifier.fuzz.run import fuzz
+from falsifier.fuzz.settings import Settings
+
+
+def network(outputs: int = 4) -> onnx.ModelProto:
+    rng = np.random.default_rng(0)
+    return models.chain(
+        [
+            models.gemm(rng.normal(size=(16, 8)), rng.normal(size=16), name="1"),
+            ("Relu", [], {}),
+            models.gemm(rng.normal(size=(outputs, 16)), name="2"),
+        ],
+        [1, 8],
+        [1, outputs],
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("disagreements")
+    models.save(network(), folder / "model.onnx")
+    for kind in ("float16", "int8"):
+        quantize(folder / "model.onnx", folder / f"{kind}.onnx", kind)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["float16", "int8"])
+def test_copies_disagree_somewhere(folder: Path, tmp_path: Path, kind: str) -> None:
+    settings = Settings(
+        folder / "model.onnx",
+        "disagree",
+        folder / f"{kind}.onnx",
+        out=tmp_path / "s",
+        max_evaluations=60_000,
+        seconds=1e9,
+        causes=1,
+    )
+    report = fuzz(settings)
+    (hit,) = report.hits.values()
+    assert hit.stable
+    assert hit.finding.details["class"] != hit.finding.details["against_class"]
+    (folder_of_hit,) = report.folders.values()
+    assert replay(folder_of_hit).outcome is Outcome.REPRODUCES
+    assert replay(folder_of_hit, {"against": folder / "model.onnx"}).outcome is Outcome.GONE
+
+
+def test_the_copies_are_what_they_are_called(folder: Path) -> None:
+    half = onnx.load_model(folder / "float16.onnx")
+    assert any(i.data_type == onnx.TensorProto.FLOAT16 for i in half.graph.initializer)
+    assert half.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+    whole = onnx.load_model(folder / "int8.onnx")
+    assert {"QuantizeLinear", "DequantizeLinear"} <= {n.op_type for n in whole.graph.node}
+    with pytest.raises(InputError, match="use float16 or int8"):
+        quantize(folder / "model.onnx", folder / "x.onnx", "int4")
+
+
+def test_models_of_other_sizes_cannot_be_compared(folder: Path, tmp_path: Path) -> None:
+    other = models.save(network(3), tmp_path / "other.onnx")
+    with pytest.raises(InputError, match="cannot be compared"):
+        build(Settings(folder / "model.onnx", "disagree", other))
+    with pytest.raises(InputError, match="--against"):
+        build(Settings(folder / "model.onnx", "disagree"))
+
+
+def test_a_range_and_its_query(folder: Path, tmp_path: Path) -> None:
+    from falsifier import falsify
+
+    settings = Settings(
+        folder / "model.onnx", "range:-6,1000", out=tmp_path / "s", max_evaluations=60_000, seconds=1e9, as_vnnlib=True
+    )
+    report = fuzz(settings)
+    (hit,) = [h for h in report.hits.values() if h.finding.details["side"] == "below"][:1]
+    where = report.folders[hit.finding.cause]
+    text = (where / "query.vnnlib").read_text()
+    assert text.count("(assert (>= X0_0") == 8
+    result = falsify(folder / "model.onnx", where / "query.vnnlib", timeout=20)
+    assert result.verdict.value == "sat"
+    lines = (where / "witness.txt").read_text().splitlines()
+    assert lines[0] == "sat"
+    assert [float(v) for v in lines[2:10]] == [float(v) for v in hit.point]
+
+
+def test_another_class_around_starts(folder: Path, tmp_path: Path) -> None:
+    starts = np.random.default_rng(1).uniform(-1, 1, (5, 8)).astype(np.float32)
+    settings = Settings(
+        folder / "model.onnx",
+        "top1",
+        inputs={"X": starts},
+        radius=0.5,
+        out=tmp_path / "s",
+        max_evaluations=60_000,
+        seconds=1e9,
+        as_vnnlib=True,
+    )
+    report = fuzz(settings)
+    assert report.hits
+    for hit in report.hits.values():
+        assert np.abs(hit.point.astype(np.float64) - hit.ancestor.astype(np.float64)).max() <= 0.5
+        assert any(np.array_equal(hit.ancestor, s) for s in starts)
+    assert all((f / "query.vnnlib").exists() for f in report.folders.values())
+
+
+def test_nan_has_no_query(tmp_path: Path) -> None:
+    model = models.save(models.chain([("Sqrt", [], {})], [1, 1], [1, 1]), tmp_path / "sqrt.onnx")
+    report = fuzz(Settings(model, out=tmp_path / "s", max_evaluations=2000, seconds=1e9, as_vnnlib=True))
+    (where,) = report.folders.values()
+    assert not (where / "query.vnnlib").exists()
+    assert "no query" in (where / "no_query.txt").read_text()

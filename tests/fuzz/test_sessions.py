@@ -1,0 +1,151 @@
+"""Sessions on disk: resumed, killed, refused where they do not fit; the command and its exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import models
+import numpy as np
+import pytest
+
+from falsifier.errors import InputError
+from falsifier.fuzz.entries import Entries
+from falsifier.fuzz.run import fuzz
+from falsifier.fuzz.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small network of two outputs; NaN where the first input is negative."""
+    rng = np.random.default_rng(0)
+    ops: list[models.Step] = [
+        models.gemm(np.eye(3) + 0.1 * rng.normal(size=(3, 3)), name="1"),
+        ("Sqrt", [], {}),
+        models.gemm(rng.normal(size=(2, 3)), name="2"),
+    ]
+    return models.save(models.chain(ops, [1, 3], [1, 2]), tmp_path_factory.mktemp("sessions") / "model.onnx")
+
+
+def settings(model: Path, out: Path, **options: object) -> Settings:
+    defaults: dict[str, object] = {"out": out, "seconds": 1e9, "max_evaluations": 5000, "lanes": 64}
+    return Settings(model, **(defaults | options))  # type: ignore[arg-type]
+
+
+def kept(folder: Path) -> int:
+    database = sqlite3.connect(folder / "session.sqlite")
+    try:
+        return int(database.execute("select count(*) from entries").fetchone()[0])
+    finally:
+        database.close()
+
+
+def test_a_session_goes_on_where_it_ended(model: Path, tmp_path: Path) -> None:
+    first = fuzz(settings(model, tmp_path / "s"))
+    assert set(first.hits) == {"nan-t1"}
+    entries = kept(tmp_path / "s")
+    assert entries == first.progress.entries - 1 > 5  # the start is not among them
+    again = fuzz(settings(model, tmp_path / "s", resume=True))
+    assert not again.hits  # known from before
+    assert set(again.records) == {"nan-t1"}
+    assert again.progress.covered >= first.progress.covered
+    assert kept(tmp_path / "s") >= entries
+
+
+def test_sessions_that_do_not_fit_are_said(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no session to resume"):
+        fuzz(settings(model, tmp_path / "s", resume=True))
+    fuzz(settings(model, tmp_path / "s", max_evaluations=100))
+    with pytest.raises(InputError, match="holds a session already"):
+        fuzz(settings(model, tmp_path / "s"))
+    with pytest.raises(InputError, match="another objective"):
+        fuzz(settings(model, tmp_path / "s", resume=True, objective="range:0,1"))
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-P", "-m", "falsifier", *arguments]
+
+
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_signals_lose_no_more_than_a_second(model: Path, tmp_path: Path, number: signal.Signals) -> None:
+    out = tmp_path / "s"
+    process = subprocess.Popen(
+        command("fuzz", str(model), "--out", str(out), "--budget", "100", "--quiet", "--threshold", "1e-4"),
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not ((out / "session.sqlite").exists() and list(out.glob("hits/*/hit.json"))):
+        time.sleep(0.1)
+    time.sleep(2.0)  # four times the span between two commits
+    process.send_signal(number)
+    stdout, _ = process.communicate(timeout=60)
+    entries = kept(out)
+    assert entries > 10
+    if number is signal.SIGTERM:
+        assert process.returncode == 0
+        assert "a signal asked for it" in stdout
+        assert json.loads((out / "report.json").read_text())["stop"] == "signal"
+    report = fuzz(settings(model, out, resume=True, threshold=1e-4, max_evaluations=200))
+    assert report.progress.entries >= entries
+    assert set(report.records) == {"nan-t1"}
+
+
+def test_the_command_and_its_exit_status(model: Path, tmp_path: Path) -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command(*arguments), env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+
+    few = ("--max-evaluations", "3000", "--lanes", "64")
+    done = run("fuzz", str(model), *few)
+    assert done.returncode == 0, done.stderr
+    assert "NaN in tensor 't1', of node 't1' (Sqrt) [model.fuzz/hits/nan-t1]" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("1 cause in 3")
+    assert "the evaluations are used up" in done.stdout
+    assert run("fuzz", str(model), *few, "--out", "b", "--exit-code").returncode == 1
+    replayed = run("replay", "model.fuzz")
+    assert replayed.returncode == 1
+    assert "1 of 1 hits reproduce" in replayed.stdout
+    done = run("fuzz", str(model), *few, "--out", "c", "--objective", "range:-1000,1000", "--json", "-")
+    assert json.loads(done.stdout)["causes"] == []
+    for arguments, said in (
+        (("fuzz", "nothing.onnx"), "cannot be read"),
+        (("fuzz", str(model), "--objective", "nonsense"), "neither known by name nor of the form module:function"),
+        (("fuzz", str(model), "--radius", "0.1"), "give them with --inputs"),
+        (("fuzz", str(model), "--tolerance", "much"), "neither argmax nor a number"),
+        (("replay", "nothing"), "there is no such folder"),
+    ):
+        done = run(*arguments)
+        assert done.returncode == 2, arguments
+        assert said in done.stderr, done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_entries_are_evicted_with_lineage_kept() -> None:
+    starts = np.zeros((2, 1), np.float32)
+    entries = Entries(starts, starts.copy(), limit=100)
+    rng = np.random.default_rng(0)
+    for i in range(500):
+        parent = np.array([rng.integers(0, len(entries))])
+        entries.add(np.full((1, 1), i, np.float32), np.zeros((1, 1), np.float32), parent, np.array([float(i)]))
+    assert len(entries) <= 100
+    assert entries.admitted == 502
+    assert entries.evicted == 502 - len(entries)
+    assert set(entries.oldest[: len(entries)].tolist()) <= {0, 1}
+    known = entries.parent[: len(entries)]
+    assert (known < np.arange(len(entries))).all()
+    assert len(np.unique(entries.ids[: len(entries)])) == len(entries)
+    assert (entries.points[: len(entries)] == 499).any()  # the best score stays
