@@ -8,7 +8,8 @@ direction, so that the rest of the gradient points along the ridge. In the unit 
     B <- B (I + (1/alpha - 1) r r^T)
     x <- x + min(1.1 lack / |B^T g|, cap) * B B^T g / |B^T g|
 
-B is kept as I + U R^T, one column of each per step: cheaper than a matrix where the free inputs outnumber the steps.
+Where the free inputs outnumber the steps B is kept as I + U R^T, one column of each per step, which is cheaper than a
+matrix; where memory does not hold so many columns the metric starts anew from I.
 Source: N. Z. Shor, Minimization Methods for Non-Differentiable Functions, Springer 1985, chapter 3.
 """
 
@@ -19,9 +20,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arrays import Array, Rng, as_like, full, is_numpy, namespace
+from falsifier.arrays import Array, Rng, as_like, copy_rows, full, namespace, numpy_dtype
 from falsifier.objective import Reduction
 from falsifier.search.ascent import Climb, refused_level
+from falsifier.search.looks import Looks
 from falsifier.search.pace import Work
 from falsifier.search.run import Run, bounds, host_margin
 from falsifier.search.signed import drawn_weights
@@ -34,6 +36,8 @@ _ALPHA = 1.7  # by which the difference of two gradients is shrunk
 _OVER = 0.1
 _FIRST, _LAST = 0.2, 0.01  # cap on the longest coordinate of a step, in widths
 _WEIGHED = 0.6  # share of the climb in which atoms are weighed
+_BYTES = 1 << 26  # of the columns of all lanes
+_FEWEST = 4  # columns
 _TINY = 1e-20
 
 
@@ -56,18 +60,17 @@ def dilated_climb(
         reduction = Reduction.HARD  # the sum of what atoms lack is flat beyond the bound
     best, best_margin = x + 0 * x, full((lanes,), -float("inf"), x)
     metric = _Metric(x, steps)
-    look = 1 if is_numpy(x) else 8  # steps between looks at margins: each is a host synchronisation
+    looks = Looks(run, problem, Work.GRADIENT, lanes)
     for step in range(steps):
         if not run.going(lanes, Work.GRADIENT):
             break
         scale = weights if step < _WEIGHED * steps else None
-        with run.timed(Work.GRADIENT, lanes):
+        with looks:
             evaluation, score, gradient = problem.ascend(x, aim, reduction, scale, window)
         margin = evaluation.margin
-        better = margin > best_margin
-        best_margin = xp.where(better, margin, best_margin)
-        best = xp.where(better[:, None], x, best)
-        if step % look == 0 and float(margin.max()) >= 0:
+        best = copy_rows(margin > best_margin, x, best)
+        best_margin = xp.maximum(margin, best_margin)
+        if looks.satisfied(margin):
             run.offer(problem, x, target, host_margin(margin))
             if not run.worthwhile(target):
                 break
@@ -92,8 +95,9 @@ class _Metric:
     def __init__(self, like: Array, steps: int) -> None:
         xp = namespace(like)
         lanes, f = like.shape
-        self._dense = f <= steps
-        shape = (lanes, f, f) if self._dense else (2, lanes, steps, f)
+        columns = min(steps, max(_FEWEST, _BYTES // max(1, 2 * lanes * f * numpy_dtype(like).itemsize)))
+        self._dense = f <= columns
+        shape = (lanes, f, f) if self._dense else (2, lanes, columns, f)
         self._stored = xp.zeros(shape, dtype=like.dtype, device=like.device)
         if self._dense:
             self._stored += xp.eye(f, dtype=like.dtype, device=like.device)[None]
@@ -103,6 +107,8 @@ class _Metric:
     def step(self, slope: Array, lack: Array, cap: float) -> Array:
         """The step `[b, f]` in the unit cube for a slope `[b, f]` of lanes that lack this much `[b]`."""
         xp = namespace(slope)
+        if not self._dense and self._count == self._stored.shape[2]:
+            self._count, self._last = 0, None
         length = xp.sqrt(xp.vecdot(slope, slope))[:, None]
         pulled = self._transposed(slope / (length + _TINY))
         if self._last is None:
