@@ -90,6 +90,9 @@ class Siblings:
 def groups_of(problem: Problem, instance: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
     """The group of each target `[t]`: targets of one instance (`[t]`; all are of one by default) and one box."""
     box = np.zeros(problem.t, np.int64) if problem.shared_box else np.arange(problem.t)
+    targets = problem.spec.targets
+    if targets is not None and targets.box is not None:
+        box = np.asarray(targets.box)
     if instance is None:
         return box
     return np.unique(np.stack([instance, box]), axis=1, return_inverse=True)[1].reshape(-1)

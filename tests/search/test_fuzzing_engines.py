@@ -9,16 +9,20 @@ import numpy as np
 import pytest
 
 from falsifier.arrays import Rng, to_host
+from falsifier.budget import Budget
 from falsifier.falsify import falsify
 from falsifier.network import load
 from falsifier.network.onnxruntime_engine import OnnxruntimeEngine
 from falsifier.network.torch_engine import TorchEngine
 from falsifier.problem import Problem
 from falsifier.query import read
+from falsifier.search import search
+from falsifier.search.groups import Groups
 from falsifier.search.loop import Loop
 from falsifier.search.recipes import our_recipe, paper_recipe
 from falsifier.spec import compile_query
-from falsifier.verdict import Verdict
+from falsifier.testing.problems import small_problem
+from falsifier.verdict import StopReason, Verdict
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 RECIPES = pytest.mark.parametrize("recipe", [paper_recipe, our_recipe])
@@ -68,3 +72,27 @@ def test_a_gpu_makes_the_same_corpus_twice(recipe: Any) -> None:
     one, two = grown(), grown()
     assert len(one["x"]) == len(two["x"])
     np.testing.assert_allclose(one["x"], two["x"], atol=1e-4)
+
+
+def test_many_instances_share_the_batch() -> None:
+    """Three instances of one network: each is closed by a point of its own."""
+    budget = Budget(max_evaluations=20_000)
+    small = small_problem()
+    problem = Problem(small.spec, small.engine, budget)
+
+    class Source:
+        single = batched = problem
+        nearest = None
+
+        def accelerate(self) -> bool:
+            return False
+
+    found: list[int] = []
+
+    def confirm(group: int, point: Any) -> bool:
+        found.append(group)
+        return True
+
+    result = search(Source(), budget, Rng(0), Groups([1, 1, 1], confirm), "fuzzing")
+    assert result.reason is StopReason.CONFIRMED
+    assert sorted(found) == [0, 1, 2]

@@ -92,7 +92,7 @@ class Fuzzing:
 
     def _start(self, run: Run, problem: Problem) -> Loop:
         """The loop over all groups, or over as many of the best as memory holds."""
-        group = groups_of(problem)
+        group = groups_of(problem, run.groups.of)
         rng = run.rng.spawn()
         capacity = int(np.clip(_NUMBERS // max(problem.f, 1), _FEWEST_ENTRIES, self._recipe.capacity))
         restore = None
