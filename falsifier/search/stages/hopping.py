@@ -2,7 +2,7 @@
 
 Lanes persist over turns. Each round moves every lane away from where it stands, climbs, and keeps the better of the two
 tops, mostly; per target the worst lanes give way to copies of the best. Two populations of this kind live side by side:
-short Polyak climbs follow a slope to its end at little cost, long signed ones leave more of the local optima behind.
+short Polyak climbs follow a slope to its end at little cost, dilated ones follow the ridges that others zigzag across.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class Hopping:
     name = "hopping"
     growth = 2.0
     steps = (40, 40)  # of a climb, at least and at most
+    seeded = 1 / 8  # share of a first population that starts at its targets' best points
     ascent: Ascent = staticmethod(climb)
 
     def __init__(self, seconds: float = 0.3) -> None:
@@ -95,8 +96,8 @@ class Hopping:
             known, best = run.ledger.known(target)
             unit = interleaved(rng, lanes, problem.f, problem.like)
             start = place(unit, lower, upper)
-            if best is not None:
-                near = known & (np.arange(lanes) % 8 == 0)
+            if best is not None and self.seeded:
+                near = known & (np.arange(lanes) % round(1 / self.seeded) == 0)
                 start = xp.where(
                     as_like(near, problem.like)[:, None], as_like(best, problem.like, problem.dtype), start
                 )
@@ -124,8 +125,12 @@ class SignedHopping(Hopping):
 
 
 class DilatedHopping(Hopping):
-    """Rounds of moves and dilated climbs."""
+    """Rounds of moves and dilated climbs.
+
+    It begins afresh: what other stages found best is a local optimum as a rule, and would take over the population.
+    """
 
     name = "dilated-hopping"
+    seeded = 0.0
     steps = (40, 100)
     ascent: Ascent = staticmethod(dilated_climb)
