@@ -43,9 +43,9 @@ def text_of_a_package(characters: int) -> tuple[str, str]:
         import contextlib
         import io
 
-        with contextlib.redirect_stdout(io.StringIO()) as spoken:
-            import this  # noqa: F401
-        raw, origin = spoken.getvalue() * 20, "PEP 20 (module this)"
+        with contextlib.redirect_stdout(io.StringIO()):  # it prints itself, the first time
+            import this
+        raw, origin = "".join(this.d.get(c, c) for c in this.s) * 20, "PEP 20 (module this)"
     plain = re.sub(r"[^a-z]+", " ", raw.lower()).strip()
     return plain[:characters], origin
 

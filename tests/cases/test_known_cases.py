@@ -17,7 +17,7 @@ from falsifier.query import parse
 from falsifier.spec import compile_query
 from falsifier.witness.text import write_witness
 
-FOUND_WITHIN = 20_000  # evaluations
+FOUND_WITHIN = 60_000  # evaluations
 SEARCHED_FOR = 1_500  # evaluations, where nothing is to be found
 SEEDS = range(10)
 JUDGE = Path(__file__).resolve().parents[2].parent / "shared" / "arena" / "judge.py"

@@ -25,6 +25,15 @@ from falsifier.testing.problems import small_problem
 from falsifier.verdict import StopReason, Verdict
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def GPU(test: Any) -> Any:  # noqa: N802
+    """Marks a test that needs a CUDA device."""
+    torch = pytest.importorskip("torch")
+    without = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+    return pytest.mark.gpu(without(test))
+
+
 RECIPES = pytest.mark.parametrize("recipe", [paper_recipe, our_recipe])
 
 
@@ -52,7 +61,7 @@ def test_both_engines_fuzz(engine: Any, recipe: Any) -> None:
     assert figures.get("patterns", 1) > 0
 
 
-@pytest.mark.gpu
+@GPU
 @pytest.mark.parametrize("portfolio", ["paper", "fuzzing"])
 def test_a_gpu_fuzzes(portfolio: str) -> None:
     files = EXAMPLES / "digits.onnx", EXAMPLES / "digits_violated.vnnlib"
@@ -60,7 +69,7 @@ def test_a_gpu_fuzzes(portfolio: str) -> None:
     assert result.verdict is Verdict.SAT
 
 
-@pytest.mark.gpu
+@GPU
 @RECIPES
 def test_a_gpu_makes_the_same_corpus_twice(recipe: Any) -> None:
     def grown() -> dict[str, Any]:
