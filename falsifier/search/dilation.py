@@ -26,7 +26,6 @@ from falsifier.search.ascent import Climb, refused_level
 from falsifier.search.looks import Looks
 from falsifier.search.pace import Work
 from falsifier.search.run import Run, bounds, host_margin
-from falsifier.search.signed import drawn_weights
 from falsifier.search.windows import straight_through
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ _ALPHA = 1.7  # by which the difference of two gradients is shrunk
 _OVER = 0.1
 _FIRST, _LAST = 0.2, 0.01  # cap on the longest coordinate of a step, in widths
 _WEIGHED = 0.6  # share of the climb in which atoms are weighed
+_INEQUALITY = 3.0  # power of the exponential draws that weights are
 _BYTES = 1 << 26  # of the columns of all lanes
 _FEWEST = 4  # columns
 _TINY = 1e-20
@@ -46,14 +46,16 @@ def dilated_climb(
 ) -> Climb:
     """Up to `steps` steps from `x` `[b, f]`; fewer where the turn or the search ends. The door sees hits at once.
 
-    Like signed climbs, every lane weighs the atoms of its target in a way of its own until the last part of the climb.
+    Until the last part of the climb every lane weighs the atoms of its target by weights of its own, unequal by orders
+    of magnitude: a point that satisfies all atoms does so under any weights, while most local optima of a conjunction
+    belong to one weighting, and lanes that weigh alike end in the same few of them.
     """
     xp = namespace(x)
     lanes = x.shape[0]
     aim = as_like(target, problem.like)
     lower, upper = bounds(problem, aim)
     width = upper - lower
-    weights = drawn_weights(rng, lanes, problem.k, x) if problem.k > 1 else None
+    weights = _drawn_weights(rng, lanes, problem.k, x) if problem.k > 1 else None
     window = straight_through(problem, lanes)
     level = refused_level(run, problem, target)
     if level is not None:
@@ -87,6 +89,13 @@ def _followed(slope: Array, x: Array, lower: Array, upper: Array) -> Array:
     outwards = ((x <= lower) & (slope < 0)) | ((x >= upper) & (slope > 0))
     usable = xp.isfinite(xp.sum(xp.abs(slope), axis=1))[:, None]
     return xp.where(usable & ~outwards, slope, 0 * x)
+
+
+def _drawn_weights(rng: Rng, lanes: int, atoms: int, like: Array) -> Array:
+    """Weights `[b, k]`, positive, with mean 1 in every lane: powers of exponential draws."""
+    xp = namespace(like)
+    draw = (-xp.log(1 - rng.uniform((lanes, atoms), like) + _TINY)) ** _INEQUALITY + 1e-6
+    return draw * (atoms / xp.sum(draw, axis=1)[:, None])
 
 
 class _Metric:

@@ -13,7 +13,7 @@ from falsifier.search.stages.descent import Descent
 from falsifier.search.stages.enumerate import Enumeration
 from falsifier.search.stages.flips import Flips
 from falsifier.search.stages.gradient import Gradient
-from falsifier.search.stages.hopping import Hopping, SignedHopping
+from falsifier.search.stages.hopping import DilatedHopping, Hopping
 from falsifier.search.stages.last_bits import LastBits
 from falsifier.search.stages.nearest import Nearest
 from falsifier.search.stages.probe import Probe
@@ -177,7 +177,7 @@ def test_hopping_leaves_local_optima(torch: bool) -> None:
 
 
 @ARRAYS
-def test_signed_hopping_finds_what_one_weighting_of_atoms_hides(torch: bool) -> None:
+def test_dilated_hopping_finds_what_one_weighting_of_atoms_hides(torch: bool) -> None:
     """Two atoms along one direction of 100 dimensions conflict everywhere but in a narrow band behind a moat.
 
     Weighed alike they meet in a local optimum short of the moat; lanes that weigh the first one most cross it.
@@ -199,7 +199,7 @@ def test_signed_hopping_finds_what_one_weighting_of_atoms_hides(torch: bool) -> 
         return toy(formula, "(assert (>= Y_0 0))(assert (>= Y_1 0))", [-1] * 100, [1] * 100, cap, torch=torch)
 
     for seed in SEEDS:
-        assert run(instance(20_000), seed, [SignedHopping()]).found
+        assert run(instance(20_000), seed, [DilatedHopping()]).found
     assert not run(instance(20_000), 0, [Hopping()]).found
 
 

@@ -22,7 +22,6 @@ from falsifier.search.moves import kick
 from falsifier.search.pace import Work
 from falsifier.search.population import Population
 from falsifier.search.run import Run
-from falsifier.search.signed import signed_climb
 from falsifier.search.starts import interleaved, mixed, place
 
 if TYPE_CHECKING:
@@ -114,14 +113,6 @@ class Hopping:
         fresh_share = as_like(share, problem.like, problem.dtype)
         moved = place(kick(rng, unit, unit[one], unit[two], fresh_share), lower, upper)
         return xp.where(old, moved, fresh), population
-
-
-class SignedHopping(Hopping):
-    """Rounds of moves and signed climbs."""
-
-    name = "signed-hopping"
-    steps = (40, 150)
-    ascent: Ascent = staticmethod(signed_climb)
 
 
 class DilatedHopping(Hopping):
