@@ -43,7 +43,7 @@ class Hopping:
     name = "hopping"
     growth = 2.0
     steps = (40, 40)  # of a climb, at least and at most
-    seeded = 1 / 8  # share of a first population that starts at its targets' best points
+    near = 1 / 8  # share of a first population that starts at its targets' best points
     ascent: Ascent = staticmethod(climb)
 
     def __init__(self, seconds: float = 0.3) -> None:
@@ -95,10 +95,10 @@ class Hopping:
             known, best = run.ledger.known(target)
             unit = interleaved(rng, lanes, problem.f, problem.like)
             start = place(unit, lower, upper)
-            if best is not None and self.seeded:
-                near = known & (np.arange(lanes) % round(1 / self.seeded) == 0)
+            if best is not None and self.near:
+                there = known & (np.arange(lanes) % round(1 / self.near) == 0)
                 start = xp.where(
-                    as_like(near, problem.like)[:, None], as_like(best, problem.like, problem.dtype), start
+                    as_like(there, problem.like)[:, None], as_like(best, problem.like, problem.dtype), start
                 )
             return start, Population(target, np.full(lanes, -np.inf), start)
         source, has = self._population.dealt(target)
@@ -122,6 +122,6 @@ class DilatedHopping(Hopping):
     """
 
     name = "dilated-hopping"
-    seeded = 0.0
+    near = 0.0
     steps = (40, 100)
     ascent: Ascent = staticmethod(dilated_climb)
