@@ -29,7 +29,10 @@ def logits_of(build: Builder, y: Value) -> Value | None:
     axis = primitive.attributes["axis"] % (len(z.stored) + 1)
     if axis < 1 or z.stored[axis - 1] != y.size or z.lead * int(np.prod(z.stored)) != y.size or z.dtype != y.dtype:
         return None
-    return build.shaped(build.view(build.shaped(z, y.shape), (y.size,)), (y.size,))
+    logits = build.shaped(build.view(build.shaped(z, y.shape), (y.size,)), (y.size,))
+    if build.producer(logits.name) is None:  # the input itself: an output has a node that makes it
+        logits = build.shaped(build.emit("Identity", [logits], logits.stored), (y.size,))
+    return logits
 
 
 def on_logits(engine: Engine, lowered: Lowered) -> Engine:

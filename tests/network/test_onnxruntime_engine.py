@@ -127,6 +127,12 @@ def test_an_engine_on_the_logits_has_slopes_where_the_softmax_has_none() -> None
     np.testing.assert_allclose(gradient, seed @ w.T)
 
 
+def test_the_logits_of_a_softmax_alone_are_the_inputs() -> None:
+    lowered = lower(read("net (float[1,3] x) => (float[1,3] y) { y = Softmax <axis = -1> (x) }"))
+    x = np.array([[1, 2, 3], [-4, 0, 5]], np.float32)
+    assert on_logits(OnnxruntimeEngine(lowered), lowered).outputs(x).tolist() == x.tolist()
+
+
 @pytest.mark.parametrize(
     "body",
     [
