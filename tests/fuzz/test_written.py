@@ -106,6 +106,7 @@ def test_an_objective_over_inner_tensors(tmp_path: Path) -> None:
         ("def f(i, o, a):\n    return o['Y']\n", "one number or bool for each"),
         ("def f(i, o, a):\n    return np.zeros(len(o['Y'])), np.zeros(1)\n", "1 labels for"),
         ("g = 1\n", "has no function 'f'"),
+        ("def f(i):\n    return i\n", "has to take 3 arguments: inputs, outputs, activations"),
         ("import not_there\n", "no module 'not_there'"),
     ],
 )
@@ -120,6 +121,7 @@ def test_objectives_of_no_use_are_said(tmp_path: Path, text: str, said: str) -> 
         ("def f(i, g):\n    return None\n", "returned a NoneType"),
         ("def f(i, g):\n    return {'X': i['X'][:1]}\n", "1 samples for"),
         ("def f(i, g):\n    return {}\n", "'X' is missing"),
+        ("def f(i):\n    return i\n", "has to take 2 arguments: inputs, generator"),
     ],
 )
 def test_mutators_of_no_use_are_said(tmp_path: Path, text: str, said: str) -> None:
