@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +101,37 @@ def test_an_objective_over_inner_tensors(tmp_path: Path) -> None:
     (folder,) = report.folders.values()
     outcome = replay(folder)
     assert outcome.outcome is Outcome.REPRODUCES, outcome.text
+
+
+def test_labels_of_text_give_the_same_run_in_every_process(tmp_path: Path) -> None:
+    models.save(NEG_EXP, tmp_path / "m.onnx")
+    _file(
+        tmp_path,
+        "def parts(inputs, outputs, activations):\n"
+        "    y = outputs['Y']\n"
+        "    return y[:, 0], np.array([f'part {v}' for v in (4 * y[:, 1] % 9).astype(int)])\n",
+    )
+    found = "; ".join(
+        (
+            "from falsifier.fuzz.run import fuzz",
+            "from falsifier.fuzz.settings import Settings",
+            "report = fuzz(Settings('m.onnx', 'mine:parts', max_evaluations=300, seconds=1e9, lanes=64))",
+            "print([(c, h.point.tolist()) for c, h in report.hits.items()])",
+        )
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", found],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert runs[0].count("part") > 2
+    assert runs[0] == runs[1]
 
 
 @pytest.mark.parametrize(
