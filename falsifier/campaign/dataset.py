@@ -84,6 +84,8 @@ class DataSet:
             raise InputError(
                 f"{origin}: a radius of shape {shape} does not fit samples of {x.shape[1]} values"
             ) from None
+        if setting.clip is not None:
+            self._demand_within_reach(*setting.clip)
         if setting.property is not Property.RANGE and self.m < 2:
             raise InputError(f"{network.origin}: one output has no classes: use the property range")
         self.y = self._labels(y, network)
@@ -91,6 +93,16 @@ class DataSet:
 
     def __len__(self) -> int:
         return len(self.x)
+
+    def _demand_within_reach(self, low: float, high: float) -> None:
+        outside = np.argwhere((self.x + self.radius < low) | (self.x - self.radius > high))
+        if len(outside):
+            i, j = outside[0]
+            raise InputError(
+                f"{self.origin}: no input within reach of sample {i} lies in the clip range {low:g} .. {high:g}: "
+                f"its value {j} is {self.x[i, j]:g}, which may move by {self.radius[i, j]:g}: "
+                "scale the data as the network takes it"
+            )
 
     def _labels(self, y: NDArray[np.int64] | None, network: Network) -> NDArray[np.int64]:
         if self.setting.property is Property.RANGE:
@@ -194,10 +206,12 @@ def read_samples(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64] | N
                 held = ", ".join(names) or "nothing"
                 raise InputError(f"{path}: holds no array x (but {held}): np.savez(file, x=x, y=y)")
             x, y = archive["x"], archive["y"] if "y" in names else None
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path}: not an npz file that can be read: {error}") from None
+    except InputError:
+        raise
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except (ValueError, EOFError, BadZipFile):
+        raise InputError(f"{path}: not an npz file of numbers: np.savez(file, x=x, y=y) writes one") from None
     if x.ndim < 2 or not x.size or x.dtype.kind not in "fiub":
         raise InputError(f"{path}: x has shape {list(x.shape)} of {x.dtype}; numbers of shape [N, ...] are needed")
     flat = x.reshape(len(x), -1).astype(np.float64)
@@ -219,8 +233,10 @@ def read_radius(epsilon: float | None, budgets: Path | None) -> NDArray[np.float
         return np.asarray(epsilon, dtype=np.float64)
     try:
         radius = np.load(budgets, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{budgets}: not a numpy file that can be read: {error}") from None
+    except OSError as error:
+        raise InputError(f"{budgets}: cannot be read ({error.strerror or error})") from None
+    except (ValueError, EOFError):
+        raise InputError(f"{budgets}: not a numpy file of numbers: np.save(file, budgets) writes one") from None
     if not isinstance(radius, np.ndarray) or radius.dtype.kind not in "fiu":
         raise InputError(f"{budgets}: one array of numbers is needed: np.save(file, budgets)")
     if not (np.isfinite(radius).all() and (radius >= 0).all()):

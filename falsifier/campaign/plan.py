@@ -166,8 +166,8 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
                 yield reader.line_num, row
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not a table of text: {error}") from None
+    except (csv.Error, UnicodeDecodeError):
+        raise InputError(f"{path}: not a table of text; for a model give samples with --dataset") from None
 
 
 def _job(path: Path, fields: list[str], timeout: float | None, category: str) -> Job:
@@ -195,7 +195,8 @@ def _found(folder: Path, path: Path, what: str) -> Path:
             candidate = base / path.parent / name
             if candidate.is_file():
                 return candidate
-    raise InputError(f"the {what} {path} does not exist in {folder}")
+    place = "" if path.is_absolute() else f" in {folder.absolute()}"
+    raise InputError(f"the {what} {path} does not exist{place}")
 
 
 def _category(path: Path) -> str:

@@ -81,7 +81,7 @@ def _print(report: Report) -> None:
         print(f"{word}{hit.finding.summary}" + (f" [{folder}]" if folder is not None else ""))
     p = report.progress
     earlier = len(report.records) - len(report.hits)
-    known = f", {earlier} of earlier runs" if earlier > 0 else ""
+    known = f" beside {earlier} of earlier runs" if earlier > 0 else ""
     refused = f", {report.refused} candidates not confirmed" if report.refused else ""
     print(
         f"{len(report.hits)} {'cause' if len(report.hits) == 1 else 'causes'}{known} in {p.evaluations} evaluations, "
@@ -90,13 +90,16 @@ def _print(report: Report) -> None:
 
 
 def _settings(options: argparse.Namespace) -> Settings:
+    tolerance = _tolerance(options.tolerance)
+    if options.objective != "disagree" and (options.against is not None or tolerance is not None):
+        raise InputError("--against and --tolerance belong to --objective disagree: name it, or leave them out")
     from falsifier.fuzz.settings import Settings
 
     return Settings(
         model=options.model,
         objective=options.objective,
         against=options.against,
-        tolerance=_tolerance(options.tolerance),
+        tolerance=tolerance,
         inputs=options.inputs,
         ranges=dict(_range(text) for text in options.range),
         radius=options.radius,
@@ -191,7 +194,7 @@ def _parser() -> Parser:
     add("--sample", type=non_negative_int, metavar="SEED", help="words: sample with this rng seed (default greedy)")
     add("--temperature", type=_positive, default=1.0, help="of sampling (default 1)")
     add("--budget", type=_seconds, default=60.0, metavar="SECONDS", help="how long (default 60)")
-    add("--max-evaluations", type=positive_int, metavar="N", help="stop after so many")
+    add("--max-evaluations", type=positive_int, metavar="N", help="stop after so many; a batch is finished")
     add("--causes", type=positive_int, metavar="N", help="stop after so many different causes")
     add("--lanes", type=positive_int, help="points of a batch (default: by the model's size)")
     add("--rng-seed", type=non_negative_int, default=0, help="of all random draws (default 0)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from falsifier.cli.arguments import Parser, non_negative_int
+from falsifier.errors import InputError
 
 
 def run(words: list[str], started: float) -> int:
@@ -17,6 +18,9 @@ def run(words: list[str], started: float) -> int:
     parser.add_argument("--per-channel", action="store_true", help="int8: a scale for each output channel")
     parser.add_argument("--rng-seed", type=non_negative_int, default=0, help="of random calibration (default 0)")
     options = parser.parse_args(words)
+
+    if options.to != "int8" and (options.inputs is not None or options.per_channel):
+        raise InputError("--inputs and --per-channel belong to --to int8: leave them out")
 
     from falsifier.fuzz.quantize import quantize
 

@@ -27,6 +27,7 @@ def run(words: list[str], started: float) -> int:
     parser.add_argument("--json", metavar="FILE", help="the outcomes as JSON; - prints them")
     options = parser.parse_args(words)
 
+    from falsifier.fuzz.hit import read_record
     from falsifier.fuzz.replay import Outcome, hit_folders, replay
 
     models = {}
@@ -35,7 +36,11 @@ def run(words: list[str], started: float) -> int:
         models[name if equals else "model"] = Path(path)
         if not Path(path).exists():
             raise InputError(f"{path}: there is no such file")
-    found = [replay(folder, models) for folder in hit_folders(options.folder)]
+    folders = hit_folders(options.folder)
+    known = sorted({name for folder in folders for name in read_record(folder)["models"]})
+    if unknown := sorted(models.keys() - known):
+        raise InputError(f"--model {unknown[0]}=: these hits have {' and '.join(known) or 'no models'}")
+    found = [replay(folder, models) for folder in folders]
     if options.json == "-":
         print(_json(found))
     else:

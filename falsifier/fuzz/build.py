@@ -153,7 +153,10 @@ def _function(settings: Settings) -> Any:
     name = settings.objective
     if name in ("nonfinite", "disagree", "top1") or name.startswith(("range:", "words:")):
         return None
-    return imported(name, "objective")
+    if ":" not in name:
+        known = "nonfinite, disagree, range:LOW,HIGH, top1, words:FILE"
+        raise InputError(f"no objective {name!r}: choose one of {known}, or module:function of your own")
+    return imported(name, "objective", ("inputs", "outputs", "activations"))
 
 
 def _batch(lowered: Any) -> int:
@@ -249,7 +252,7 @@ def _mutators(
         chosen = [(maker(), weight) for maker, weight in made.values()]
     for name in settings.mutators:
         if ":" in name:
-            chosen.append((Written(name, imported(name, "mutator"), space), 3.0))
+            chosen.append((Written(name, imported(name, "mutator", ("inputs", "generator")), space), 3.0))
         elif name not in made:
             raise InputError(f"no mutator {name!r} here: {', '.join(made)}, or module:function")
         elif settings.only_mutators:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from falsifier.errors import InputError
 
 
-def imported(name: str, what: str) -> Any:
+def imported(name: str, what: str, arguments: Sequence[str]) -> Any:
     """The function. A module is looked for in the current folder as well.
 
-    Raises InputError where there is none; `what` says what it was to be.
+    Raises InputError where there is none, or it does not take `arguments`; `what` says what it was to be.
     """
     module_name, colon, attribute = name.rpartition(":")
     if not colon or not module_name or not attribute:
@@ -36,4 +38,10 @@ def imported(name: str, what: str) -> Any:
     found = getattr(module, attribute, None)
     if not callable(found):
         raise InputError(f"{what} {name!r}: {module_name} has no function {attribute!r}")
+    try:
+        inspect.signature(found).bind(*arguments)
+    except TypeError:
+        raise InputError(f"{what} {name!r} has to take {len(arguments)} arguments: {', '.join(arguments)}") from None
+    except ValueError:  # compiled functions need not say what they take
+        pass
     return found

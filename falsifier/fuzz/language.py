@@ -26,7 +26,9 @@ def read_vocabulary(path: Path) -> tuple[str, ...]:
     """Token texts by id, from a JSON list of texts or an object text -> id. Raises InputError."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except ValueError as error:
         raise InputError(f"{path}: cannot be read as JSON ({error})") from None
     if isinstance(found, dict):
         texts = {v: k for k, v in found.items()}

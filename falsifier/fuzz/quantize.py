@@ -41,14 +41,21 @@ def quantize(
         proto = _integers(network, _samples(network, inputs, rng_seed), per_channel)
     else:
         raise InputError(f"no kind {kind!r}: use {' or '.join(KINDS)}")
+    data = proto.SerializeToString()
     try:
-        out.write_bytes(proto.SerializeToString())
+        inputs_of_copy = load(data).reference.n
+    except InputError as error:
+        why = str(error).removeprefix("<bytes>: ")
+        raise InputError(
+            f"{model}: onnxruntime refuses its {kind} copy, as it does where the model is such a copy already: {why}"
+        ) from None
+    if inputs_of_copy != reference.n:
+        raise InputError(f"{model}: its {kind} copy has other inputs")
+    try:
+        out.write_bytes(data)
     except OSError as error:
         raise InputError(f"{out}: cannot be written ({error.strerror})") from None
-    made = load(out)
-    if made.reference.n != reference.n:
-        raise InputError(f"{out}: the copy has other inputs than {model}")
-    return made
+    return load(out)
 
 
 def _half(network: Network) -> Any:

@@ -73,7 +73,10 @@ def stages_of(name: str) -> Iterator[Stage]:
     The module is looked for where Python looks, and in the working folder. Raises InputError for what is not there.
     """
     if ":" in name:
-        return iter(_elsewhere(name)())
+        stages = _elsewhere(name)()
+        if not isinstance(stages, Iterable):
+            raise InputError(f"portfolio {name!r}: gives a {type(stages).__name__}; it has to give stages, in order")
+        return iter(stages)
     if name not in PORTFOLIOS:
         known = ", ".join(sorted(PORTFOLIOS))
         raise InputError(f"unknown portfolio {name!r}: choose one of {known}, or module:function of your own")
@@ -82,6 +85,7 @@ def stages_of(name: str) -> Iterator[Stage]:
 
 def _elsewhere(name: str) -> Callable[[], Iterable[Stage]]:
     """A function of a module that is not ours."""
+    import inspect
     import os
     import sys
     from importlib import import_module
@@ -101,5 +105,11 @@ def _elsewhere(name: str) -> Callable[[], Iterable[Stage]]:
         sys.path.remove(folder)
     if not callable(found):
         raise InputError(f"portfolio {name!r}: {module} has no function {attribute!r} that gives stages")
+    try:
+        inspect.signature(found).bind()
+    except TypeError:
+        raise InputError(f"portfolio {name!r}: the function is called without arguments, and needs some") from None
+    except ValueError:  # compiled functions need not say what they take
+        pass
     portfolio: Callable[[], Iterable[Stage]] = found
     return portfolio

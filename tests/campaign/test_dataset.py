@@ -101,8 +101,8 @@ def test_outputs_that_leave_their_range(tmp_path: Path) -> None:
 
 def test_inputs_stay_in_their_range_and_budgets(tmp_path: Path) -> None:
     model = network(tmp_path)
-    x, _ = samples()
-    budgets = np.random.default_rng(1).integers(0, 3, x.shape) / 8
+    x = np.clip(samples()[0], -1.125, 1.125)
+    budgets = np.random.default_rng(1).integers(1, 3, x.shape) / 8  # all reach the range
     setting = Setting(Property.TOP1, budgets, clip=(-1.0, 1.0))
     data = DataSet(x, None, setting, load(model), "images.npz")
     for i in range(len(x)):
@@ -217,7 +217,9 @@ def test_files_that_are_no_archive(tmp_path: Path, content: bytes | None) -> Non
     path = tmp_path / "images.npz"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(InputError, match=r"images\.npz: not an npz file"):
+    with pytest.raises(
+        InputError, match=r"images\.npz: " + ("cannot be read" if content is None else "not an npz file")
+    ):
         read_samples(path)
     with path.open("wb") as file:
         np.save(file, X)
@@ -239,6 +241,17 @@ def test_what_does_not_fit_the_network(tmp_path: Path, x: Any, y: Any, radius: A
     setting = Setting(Property(kind), np.asarray(radius, dtype=np.float64))
     with pytest.raises(InputError, match=says):
         DataSet(x, y, setting, load(network(tmp_path)), "images.npz")
+
+
+def test_samples_from_which_no_valid_input_can_be_reached(tmp_path: Path) -> None:
+    x, radius, model = np.array([[0.5, 1.25, 0.0]]), np.array([0.1, 0.25, 0.0]), load(network(tmp_path))
+    data = DataSet(x, None, Setting(Property.TOP1, radius, clip=(0.0, 1.0)), model, "images.npz")
+    region = data.region(0)
+    assert (region.lower[1], region.upper[1]) == (1.0, 1.0)  # just within reach
+    with pytest.raises(
+        InputError, match=r"reach of sample 0 .* range 0 \.\. 1: its value 1 is 1\.25, which may move by 0\.2"
+    ):
+        DataSet(x, None, Setting(Property.TOP1, np.array(0.2), clip=(0.0, 1.0)), model, "images.npz")
 
 
 def test_networks_that_have_no_classes_or_several_inputs(tmp_path: Path) -> None:

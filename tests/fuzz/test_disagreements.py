@@ -67,6 +67,10 @@ def test_the_copies_are_what_they_are_called(folder: Path) -> None:
     assert {"QuantizeLinear", "DequantizeLinear"} <= {n.op_type for n in whole.graph.node}
     with pytest.raises(InputError, match="use float16 or int8"):
         quantize(folder / "model.onnx", folder / "x.onnx", "int4")
+    for kind in ("float16", "int8"):
+        with pytest.raises(InputError, match=f"refuses its {kind} copy"):
+            quantize(folder / f"{kind}.onnx", folder / "twice.onnx", kind)
+    assert not (folder / "twice.onnx").exists()
 
 
 def test_models_of_other_sizes_cannot_be_compared(folder: Path, tmp_path: Path) -> None:

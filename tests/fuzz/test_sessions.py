@@ -123,7 +123,10 @@ def test_the_command_and_its_exit_status(model: Path, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["causes"] == []
     for arguments, said in (
         (("fuzz", "nothing.onnx"), "cannot be read"),
-        (("fuzz", str(model), "--objective", "nonsense"), "neither known by name nor of the form module:function"),
+        (("fuzz", str(model), "--objective", "nonsense"), "no objective 'nonsense': choose one of nonfinite, disagree"),
+        (("fuzz", str(model), "--against", str(model)), "belong to --objective disagree"),
+        (("quantize", str(model), "--to", "float16", "--per-channel"), "belong to --to int8"),
+        (("replay", "model.fuzz", "--model", f"other={model}"), "--model other=: these hits have model"),
         (("fuzz", str(model), "--radius", "0.1"), "give them with --inputs"),
         (("fuzz", str(model), "--tolerance", "much"), "neither argmax nor a number"),
         (("replay", "nothing"), "there is no such folder"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -100,12 +103,44 @@ def test_an_objective_over_inner_tensors(tmp_path: Path) -> None:
     assert outcome.outcome is Outcome.REPRODUCES, outcome.text
 
 
+def test_labels_of_text_give_the_same_run_in_every_process(tmp_path: Path) -> None:
+    models.save(NEG_EXP, tmp_path / "m.onnx")
+    _file(
+        tmp_path,
+        "def parts(inputs, outputs, activations):\n"
+        "    y = outputs['Y']\n"
+        "    return y[:, 0], np.array([f'part {v}' for v in (4 * y[:, 1] % 9).astype(int)])\n",
+    )
+    found = "; ".join(
+        (
+            "from falsifier.fuzz.run import fuzz",
+            "from falsifier.fuzz.settings import Settings",
+            "report = fuzz(Settings('m.onnx', 'mine:parts', max_evaluations=300, seconds=1e9, lanes=64))",
+            "print([(c, h.point.tolist()) for c, h in report.hits.items()])",
+        )
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", found],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert runs[0].count("part") > 2
+    assert runs[0] == runs[1]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("def f(i, o, a):\n    return o['Y']\n", "one number or bool for each"),
         ("def f(i, o, a):\n    return np.zeros(len(o['Y'])), np.zeros(1)\n", "1 labels for"),
         ("g = 1\n", "has no function 'f'"),
+        ("def f(i):\n    return i\n", "has to take 3 arguments: inputs, outputs, activations"),
         ("import not_there\n", "no module 'not_there'"),
     ],
 )
@@ -120,6 +155,7 @@ def test_objectives_of_no_use_are_said(tmp_path: Path, text: str, said: str) -> 
         ("def f(i, g):\n    return None\n", "returned a NoneType"),
         ("def f(i, g):\n    return {'X': i['X'][:1]}\n", "1 samples for"),
         ("def f(i, g):\n    return {}\n", "'X' is missing"),
+        ("def f(i):\n    return i\n", "has to take 2 arguments: inputs, generator"),
     ],
 )
 def test_mutators_of_no_use_are_said(tmp_path: Path, text: str, said: str) -> None:

@@ -47,6 +47,11 @@ def test_what_is_not_there_is_said_in_one_line(tmp_path: Path, monkeypatch: pyte
     ):
         with pytest.raises(InputError, match=says):
             stages_of(name)
+    (tmp_path / "odd_portfolio.py").write_text("def eager(run):\n    return []\n\n\ndef none():\n    return None\n")
+    with pytest.raises(InputError, match="called without arguments"):
+        stages_of("odd_portfolio:eager")
+    with pytest.raises(InputError, match="gives a NoneType"):
+        stages_of("odd_portfolio:none")
     (tmp_path / "broken_portfolio.py").write_text("import not_there_either\n")
     with pytest.raises(ModuleNotFoundError, match="not_there_either"):  # the user's own mistake keeps its trace
         stages_of("broken_portfolio:portfolio")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,11 @@ from falsifier.fuzz.watch import Seen
 from falsifier.network import Network
 
 Array = NDArray[Any]
+
+
+def _code(text: str) -> int:
+    """The same number in every process, which `hash` does not give: the order of hits follows it."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)
 
 
 class Written:
@@ -48,7 +54,9 @@ class Written:
         hit = score if score.dtype.kind == "b" else score >= 0
         codes = np.zeros(len(x), np.int64)
         if labels is not None:
-            codes = np.array([hash(str(v)) for v in labels.tolist()], np.int64)
+            texts = [str(v) for v in labels.tolist()]
+            known = {text: _code(text) for text in set(texts)}
+            codes = np.array([known[text] for text in texts], np.int64)
         return Judged(np.asarray(hit, np.bool_), score.astype(np.float64), codes)
 
     def _call(self, x: Array, outputs: Array, activations: dict[str, Array]) -> tuple[Array, Array | None]:
