@@ -30,6 +30,8 @@ _BENT = frozenset(
     """.split()  # noqa: SIM905
 )
 """Primitives whose relaxations the library has. Others it may take as well, such as Cast, and bound wrongly."""
+_OPTIMISED = frozenset({"Relu", "Sigmoid", "Tanh"})
+"""Those whose optimised bounds were seen to hold; a LeakyRelu's are optimised over slopes that do not bound it."""
 _SHARE = 0.5  # of the memory that is free which one call may be expected to take
 _TRIED = 3  # points at which the traced network has to be the network
 _TIMED = 5  # forward runs, of which the fastest counts
@@ -67,7 +69,8 @@ class BoundedNetwork:
             except (NotImplementedError, RuntimeError, AssertionError, KeyError, TypeError, ValueError) as error:
                 raise UnsupportedError(f"auto_LiRPA cannot trace this network: {_line(error)}") from error
         self._bent = _bent_sizes(lowered)
-        self.bent = bool(self._bent)  # whether it is other than linear
+        bent = {p.op for p in lowered.program.primitives} & _BENT
+        self.optimised = bool(bent) and bent <= _OPTIMISED  # whether optimised bounds can be had, and believed
         self._forward_seconds = self._timed_forward()
         self.seconds: dict[Method, float] = {}  # of one box, measured
         self.last_call = (0.0, 0)  # seconds and boxes of the last one

@@ -161,17 +161,17 @@ class Bounding:
         for method in (Method.IBP, self._dear(left), Method.ALPHA):
             if method is Method.ALPHA:
                 price = self._network.expected(method) * len(rows) * (1 + len(self._pending) / len(boxes))
-                if price > _ALPHA_SHARE * left or not self._network.fits(Method.CROWN, len(rows)) or not self._bent:
+                if (
+                    price > _ALPHA_SHARE * left
+                    or not self._network.fits(Method.CROWN, len(rows))
+                    or not self._network.optimised
+                ):
                     break
             score[rows] = np.minimum(score[rows], self._bounds(boxes.take(rows), method))
             rows = np.flatnonzero(score >= -self._allowance.of_targets()[boxes.target])
             if not len(rows) or run.budget.remaining() <= 0:
                 break
         return score
-
-    @property
-    def _bent(self) -> bool:
-        return self._network.bent
 
     def _dear(self, left: float) -> Method:
         """The tightest method whose price for one box is small beside the time left."""

@@ -52,7 +52,9 @@ class Boxes:
 
 @record
 class _Floors:
-    """Floors as written (float64), inward and nearest (in dtype): shared `[3][2, n]`, own `[3][t, 2, c]` at columns."""
+    """Floors as written (float64), inward and nearest (in dtype), nearest with strict signs that hold in dtype:
+    shared `[4][2, n]`, own `[4][t, 2, c]` at columns.
+    """
 
     shared: tuple[NDArray[Any], ...]
     columns: Ints
@@ -67,15 +69,16 @@ def boxes(
     Raises UnboundedError for an input without bounds, TooManyCellsError.
     """
     floors = _floors(bounds, t, where, dtype)
-    written, inward, nearest = floors.shared
-    own_written, own_inward, own_nearest = floors.own
+    written, inward, nearest, meeting = floors.shared
+    own_written, own_inward, own_nearest, own_meeting = floors.own
     columns = floors.columns
     shared_only = np.ones(where.n, np.bool_)
     shared_only[columns] = False
     integer = where.coarse == INTEGER
     vague, own_vague = _vague(written, integer), _vague(own_written, integer[columns])
-    alive = np.full(t, bool(np.all((_fits(written) | vague)[shared_only])))
-    alive &= np.all(_fits(own_written) | own_vague, axis=1)
+    # bounds that exclude each other by less than their type tells apart meet for readers that round them
+    alive = np.full(t, bool(np.all((_fits(written) | _fits(meeting) | vague)[shared_only])))
+    alive &= np.all(_fits(own_written) | _fits(own_meeting) | own_vague, axis=1)
     _check_bounded(floors, alive, where, follows)
     if integer.any():  # a range without an integer in it is empty
         alive &= bool(np.all((_fits(inward) | vague)[integer & shared_only]))
@@ -123,23 +126,24 @@ def _floors(bounds: BoxLiterals, t: int, where: Layout, dtype: np.dtype[Any]) ->
 def _in_types(
     literals: Literals, coarse: NDArray[np.int8], dtype: np.dtype[Any], version_2: bool
 ) -> tuple[NDArray[Any], ...]:
-    """Each bound as written (strictness folded in, float64), inward and nearest (in `dtype`)."""
+    """Each bound in the four ways of `_Floors`."""
     written = beyond(literals.bound, literals.strict)
 
-    def rounded(kind: np.dtype[Any], nearest: bool) -> NDArray[Any]:
-        return reach(literals.bound, literals.strict, kind, strict_in_dtype=version_2, nearest=nearest).astype(dtype)
+    def rounded(kind: np.dtype[Any], nearest: bool, strictly: bool = version_2) -> NDArray[Any]:
+        return reach(literals.bound, literals.strict, kind, strict_in_dtype=strictly, nearest=nearest).astype(dtype)
 
-    inward, nearest = rounded(dtype, False), rounded(dtype, True)
+    inward, nearest, meeting = rounded(dtype, False), rounded(dtype, True), rounded(dtype, True, True)
     for code, narrow in NARROW.items():
         mine = coarse == code
         if mine.any():
             inward = np.where(mine, rounded(narrow, False), inward)
             nearest = np.where(mine, rounded(narrow, True), nearest)
+            meeting = np.where(mine, rounded(narrow, True, True), meeting)
     integer = coarse == INTEGER
     if integer.any():
         whole = np.ceil(written).astype(dtype)
-        inward, nearest = np.where(integer, whole, inward), np.where(integer, whole, nearest)
-    return written, inward, nearest
+        inward, nearest, meeting = (np.where(integer, whole, other) for other in (inward, nearest, meeting))
+    return written, inward, nearest, meeting
 
 
 def _fits(floors: NDArray[Any]) -> NDArray[np.bool_]:

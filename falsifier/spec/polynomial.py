@@ -6,6 +6,7 @@ recursive.
 
 from __future__ import annotations
 
+import sys
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -17,6 +18,7 @@ Polynomial: TypeAlias = dict[Monomial, Fraction]
 
 _MAX_MONOMIALS = 100_000  # a product of sums beyond this would take minutes and gigabytes
 _MAX_EXPONENT = 400  # decimals beyond the range of float64 have no use, and 1e999999999 would fill memory
+_GREATEST = Fraction(sys.float_info.max)
 
 
 def number(text: str) -> Fraction:
@@ -32,9 +34,12 @@ def number(text: str) -> Fraction:
                 raise InputError(f"the constant {text} is beyond the range of float64")
             return Fraction(value)
         scale = Fraction(10) ** int(exponent) if exponent else Fraction(1)
-        return Fraction(mantissa.rstrip(".") or "0") * scale
+        exact = Fraction(mantissa.rstrip(".") or "0") * scale
     except ValueError:
         raise InputError(f"{text!r} is not a decimal number") from None
+    if abs(exact) > _GREATEST:
+        raise InputError(f"the constant {text} is beyond the range of float64")
+    return exact
 
 
 def expand(term: Term) -> Polynomial:
@@ -111,13 +116,24 @@ def canonical(compare: Compare) -> tuple[Polynomial, Relation, Fraction]:
 
     Forms that differ by their sign alone become one, and a multiple of a single slot becomes the slot. The form is
     empty where the comparison mentions no slot.
+
+    Raises UnsupportedError where what its constants add up or multiply to is beyond the range of float64.
     """
     form = _sum([expand(compare.left), _scaled(expand(compare.right), Fraction(-1))])
     constant = -form.pop((), Fraction(0))
     form = {monomial: form[monomial] for monomial in sorted(form) if form[monomial]}
     if not form:
-        return form, compare.relation, constant
+        return form, compare.relation, _in_range(constant)
     leading = next(iter(form.values()))
     factor = 1 / leading if len(form) == 1 and len(next(iter(form))) == 1 else Fraction(-1 if leading < 0 else 1)
     relation = compare.relation.flipped if factor < 0 else compare.relation
-    return _scaled(form, factor), relation, constant * factor
+    form = _scaled(form, factor)
+    for weight in form.values():
+        _in_range(weight)
+    return form, relation, _in_range(constant * factor)
+
+
+def _in_range(value: Fraction) -> Fraction:
+    if abs(value) > _GREATEST:
+        raise UnsupportedError("a comparison whose constants make a number beyond the range of float64")
+    return value

@@ -231,3 +231,18 @@ def test_the_search_s_instance_is_taken_over(tmp_path: Path) -> None:
 def test_from_json_alone(tmp_path: Path) -> None:
     handoff = open_handoff(small_instance(tmp_path, "holds"))
     assert AutoLirpa({}).take(handoff, time.monotonic() + 30).verdict is Verdict.UNSAT
+
+
+@pytest.mark.parametrize(("operator", "optimised"), [("Relu", True), ("Tanh", True), ("LeakyRelu", False)])
+def test_optimised_bounds_only_where_they_hold(operator: str, optimised: bool) -> None:
+    """The library optimises the slopes of a LeakyRelu over a range in which they do not bound it."""
+    from falsifier_adapters.lirpa_library import library
+    from falsifier_adapters.lirpa_network import BoundedNetwork
+
+    proto = chain(
+        [("MatMul", [constant("w", [[1.0, 1], [1, -1]])], {}), (operator, [], {})],
+        [1, 2],
+        [1, 2],
+    )
+    problems = Prepared(proto, declared(2, 2, *box(2), "(>= Y_0 9.0)")).problems
+    assert BoundedNetwork(problems.lowered, np.arange(2), library()).optimised is optimised

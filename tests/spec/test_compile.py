@@ -8,16 +8,19 @@ from analytic_engine import AnalyticEngine, NanEngine
 from compiled_margins import SUMS, UNIT, X, Y, margins
 from query_trees import bounds, columns, compare, query, slots, table
 
-from falsifier.errors import InputError
+from falsifier.errors import InputError, UnsupportedError
 from falsifier.problem import Problem
 from falsifier.query.tree import (
     And,
+    Compare,
+    Constant,
     Formula,
     Or,
     Product,
     Reference,
     Relation,
     Sum,
+    Term,
 )
 from falsifier.spec import Rounding, compile_query
 
@@ -106,6 +109,24 @@ class TestBoxes:
     def test_strict_bounds_on_one_value_are_empty(self) -> None:
         both = [compare(Reference(0), ">", 0.5), compare(Reference(0), "<=", 0.5)]
         assert compile_query(query(both, 1, 1)).empty
+
+    @pytest.mark.parametrize("own", [False, True])
+    def test_bounds_that_meet_once_they_are_rounded_are_not_empty(self, own: bool) -> None:
+        """float32(1.2) is 1.2000000476837158: readers that round bounds find a point there."""
+        parts = (*bounds([0.2], [1.2]), compare(Reference(0), "==", 1.2000000476837158))
+        either = [Or((And(parts), compare(Reference(0), "==", 5)))] if own else list(parts)
+        spec = compile_query(query([*either, compare(Reference(1), ">=", 0)], 1, 1, (2, 0)), np.float32)
+        assert spec.targets is not None
+        assert spec.targets.disjunct.tolist() == ([0, 1] if own else [0])
+        assert not spec.targets.exact[0]
+        assert compile_query(query([*parts, compare(Reference(1), ">=", 0)], 1, 1, (2, 0)), np.float64).empty
+
+    @pytest.mark.parametrize("version", [(1, 0), (2, 0)])
+    def test_strict_bounds_do_not_meet(self, version: tuple[int, int]) -> None:
+        both = [compare(Reference(0), ">", 1.2), compare(Reference(0), "<", 1.2000000476837158)]
+        assert compile_query(query([*both, compare(Reference(1), ">=", 0)], 1, 1, version), np.float64).empty is False
+        both[1] = compare(Reference(0), "<=", 1.2)
+        assert compile_query(query([*both, compare(Reference(1), ">=", 0)], 1, 1, version), np.float32).empty
 
     def test_an_empty_disjunct_is_skipped(self) -> None:
         """T08 d."""
@@ -257,3 +278,12 @@ class TestRounding:
         for relation in ("<=", ">=", "!=", "==", "<", ">"):
             what = query([*bounds([-1], [1]), compare(Reference(1), relation, 0.5)], 1, 1)
             assert margins(what, broken, [[-0.5]]) == [-np.inf]
+
+
+@pytest.mark.parametrize(
+    "side", [Product((Constant("1e200"), Constant("1e200"))), Product((Constant("1e200"), Constant("1e200"), X[0]))]
+)
+def test_numbers_that_leave_the_range_of_float64(side: Term) -> None:
+    for relation in (Relation.LE, Relation.GE):
+        with pytest.raises(UnsupportedError, match="beyond the range of float64"):
+            compile_query(query([*UNIT, Compare(relation, Sum((X[0], X[1])), side)], 2, 2))
