@@ -21,6 +21,7 @@ from falsifier.spec.stack import Rows
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 _MOST = 20_000  # distinct forms that are looked at, one after the other
+_EPS, _TINY = float(np.finfo(np.float32).eps), float(np.finfo(np.float32).tiny)
 _SAFE = 4  # times what an operation may be off
 
 
@@ -76,7 +77,8 @@ def _range(
                 value = _product(value, _power(ends(where.x_of[[slot]])[:, :, 0], power))
                 operations += power + 1
             least, greatest, size = least + value[0], greatest + value[1], size + np.abs(value).max(axis=0)
-    slip = operations * _SAFE * float(np.finfo(lower.dtype).eps) * size
+    # the published rule computes in float32 whatever the network's type, and its products may vanish
+    slip = operations * _SAFE * (_EPS * size + _TINY * np.maximum(size, 1))
     least, greatest = least - slip, greatest + slip
     return np.where(np.isnan(least), -np.inf, least), np.where(np.isnan(greatest), np.inf, greatest)
 

@@ -240,7 +240,7 @@ def test_optimised_bounds_only_where_they_hold(operator: str, optimised: bool) -
     from falsifier_adapters.lirpa_network import BoundedNetwork
 
     proto = chain(
-        [("MatMul", [constant("w", [[1.0, 1], [1, -1]])], {}), (operator, [], {})],
+        [("MatMul", [constant("w", np.array([[1.0, 1], [1, -1]]))], {}), (operator, [], {})],
         [1, 2],
         [1, 2],
     )

@@ -89,3 +89,11 @@ def test_a_point_that_satisfies_speaks_against_it(parts: list[Any], quarters: li
     if satisfied(what, np.append(point, 0.0)):
         for dtype in (np.float32, np.float64):
             assert not compile_query(what, dtype).empty
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_that_vanish_in_float32_are_not_called_empty(dtype: Any) -> None:
+    """(1e-30)^2 is 0 in float32, in which the published rule computes."""
+    box = bounds([1e-30, 2.0, -1.0], [2e-30, 3.0, 0.5])
+    tree = query([*box, compare(Y0, ">=", 0), compare(Product((X0, X0)), "<=", 0)], 3, 1, (2, 0))
+    assert compile_query(tree, dtype).reason == ""
