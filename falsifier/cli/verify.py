@@ -7,6 +7,7 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -130,7 +131,7 @@ class Verification:
             return result
         from falsifier.handoff.hand_over import hand_over
 
-        return hand_over(
+        handed = hand_over(
             result,
             self.instance,
             self.adapter,
@@ -140,6 +141,21 @@ class Verification:
             device=self.options.device,
             require=self.options.require,
         )
+        return self.resumed(handed)
+
+    def resumed(self, result: Result) -> Result:
+        """The time of a verifier that is not there goes to another search, with other draws."""
+        from falsifier.search.portfolio import stages_of
+
+        there = result.handoff is None or result.handoff.get("available", True)
+        if there or self.prepared is None or self.options.max_evaluations is not None:
+            return result
+        stages = stages_of(self.options.portfolio)
+        again = self.prepared.search(self.last, rng_seed=self.options.rng_seed + 1, report=self.keep, stages=stages)
+        record = result.handoff or {}
+        why = f"{again.reason_text}; {record['adapter']} {record['reason']}"
+        seconds = {**again.seconds, "handoff": result.seconds["handoff"]}
+        return replace(again, reason_text=why, handoff=result.handoff, seconds=seconds)
 
     def keep(self, result: Result) -> None:
         """Note an answer worth giving should the search be cut short."""

@@ -93,7 +93,8 @@ def _outcome(handoff: Handoff, adapter: Adapter, deadline: float) -> Outcome:
     try:
         availability = adapter.availability()
         if not availability.available:
-            return Outcome(Verdict.UNKNOWN, f"is not available here: {availability.remedy or 'no remedy is known'}")
+            reason = f"is not available here: {availability.remedy or 'no remedy is known'}"
+            return Outcome(Verdict.UNKNOWN, reason, details={"available": False})
         return adapter.take(handoff, deadline)
     except MemoryError:
         return Outcome(Verdict.UNKNOWN, "ran out of memory")

@@ -23,3 +23,13 @@ def test_a_name_that_is_nobody_s_is_refused_at_once() -> None:
     done = falsifier("verify", "examples/digits_robust.vnnlib", "--network", "examples/digits.onnx", "--then", "nobody")
     assert done.returncode == 2
     assert "nothing named 'nobody' to hand over to" in done.stderr
+
+
+def test_the_time_of_a_verifier_that_is_missing_goes_to_the_search(tmp_path: Path) -> None:
+    """The first search gets no time at all here."""
+    config = tmp_path / "adapters.toml"
+    config.write_text('[mine]\nadapter = "standard_solver"\ncommand = "/no/such"\n')
+    instance = ["examples/digits_violated.vnnlib", "--network", "examples/digits.onnx", "--timeout", "20"]
+    done = falsifier("verify", *instance, "--then", "mine", "--then-after", "0", "--config", str(config))
+    assert done.stdout.startswith("sat\n")
+    assert "is not available here: install /no/such" in done.stderr
