@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.records import record
-from falsifier.spec.atoms import AtomTable, Literals, joined
+from falsifier.spec.atoms import AtomTable, Literals
 from falsifier.spec.boxes import BoxLiterals
 from falsifier.spec.domain import Combination, Domain, Rounds, Tie, layered
 from falsifier.spec.lattice import lattice
@@ -129,15 +129,11 @@ def with_ranges(bounds: BoxLiterals, elimination: Elimination, where: Layout) ->
     above = np.flatnonzero(follows & np.isfinite(where.greatest))
     if not len(below) + len(above):
         return bounds
-    added = Literals(
-        np.r_[where.slot_of_x[below], where.slot_of_x[above]],
+    return bounds.with_common(
+        elimination.root[np.r_[below, above]],
         np.r_[np.ones(len(below), np.int8), -np.ones(len(above), np.int8)],
         np.r_[where.least[below], -where.greatest[above]],
-        np.zeros(len(below) + len(above), np.bool_),
     )
-    position = elimination.root[np.r_[below, above]]
-    clause = np.full(len(position), -1)
-    return BoxLiterals(np.r_[bounds.position, position], np.r_[bounds.clause, clause], joined([bounds.literals, added]))
 
 
 def widened(floor: float) -> float:

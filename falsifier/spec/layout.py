@@ -46,6 +46,12 @@ class Layout:
     def m(self) -> int:
         return int(np.sum(self.kinds > 0))
 
+    @property
+    def vast(self) -> NDArray[np.bool_]:
+        """`[n]`: integers of so many values that the range of their type counts as no bound."""
+        out: NDArray[np.bool_] = (self.coarse == INTEGER) & (self.greatest - self.least > 2**16)
+        return out
+
     def input_name(self, i: int) -> str:
         """The name of a flat input as the query writes it."""
         return self.query.slot_name(int(self.slot_of_x[i]))
