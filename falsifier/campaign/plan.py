@@ -220,7 +220,7 @@ def _with_content(job: Job, known: dict[Path, str]) -> Job:
     if job.fault:
         return job
     try:
-        content = "|".join(f"{n.name}={known.setdefault(n.path, '') or _content(n.path, known)}" for n in job.networks)
+        content = "|".join(f"{n.name}={known.get(n.path) or _content(n.path, known)}" for n in job.networks)
     except OSError as error:
         return replace(job, fault=f"{error.filename}: cannot be read: {error.strerror}")
     return replace(job, network=content)
