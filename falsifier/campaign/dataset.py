@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from falsifier.arrays import to_host
 from falsifier.campaign.plan import DEFAULT_TIMEOUT, Job
-from falsifier.campaign.sample_query import Declared, query_text, query_tree
+from falsifier.campaign.sample_query import Declared, query_tree
 from falsifier.errors import InputError
 from falsifier.instance import NamedNetwork
+from falsifier.query.write import write
 from falsifier.spec import Rounding, Spec
 from falsifier.spec.samples import Comparison, Region, sample_spec
 
@@ -153,10 +154,10 @@ class DataSet:
     def text(self, i: int) -> str:
         """The question about a sample as a file."""
         title = f"{self.setting.property.value} around sample {i} of {Path(self.origin).name}, label {self.y[i]}"
-        return query_text(self.declared, self.region(i), self.comparisons(i), title)
+        return f"; {title}\n{write(self.query(i))}"
 
     def query(self, i: int) -> Query:
-        """The question about a sample as its text is read."""
+        """The question about a sample, as reading its text gives it."""
         return query_tree(self.declared, self.region(i), self.comparisons(i), f"sample {i} of {self.origin}")
 
 
