@@ -24,6 +24,7 @@ from falsifier.campaign.plan import DEFAULT_TIMEOUT, Job
 from falsifier.campaign.sample_query import Declared, query_tree
 from falsifier.errors import InputError
 from falsifier.instance import NamedNetwork
+from falsifier.numpy_file import numpy_file
 from falsifier.query.write import write
 from falsifier.spec import Rounding, Spec
 from falsifier.spec.samples import Comparison, Region, sample_spec
@@ -195,24 +196,14 @@ def read_samples(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64] | N
 
     Raises InputError.
     """
-    from zipfile import BadZipFile
-
-    try:
-        archive = np.load(path, allow_pickle=False)
+    with numpy_file(path, "not an npz file of numbers: np.savez(file, x=x, y=y) writes one") as archive:
         if isinstance(archive, np.ndarray):
             raise InputError(f"{path}: holds one array, an npz file with an array x is needed: np.savez(file, x=x)")
-        with archive:
-            names = archive.files
-            if "x" not in names:
-                held = ", ".join(names) or "nothing"
-                raise InputError(f"{path}: holds no array x (but {held}): np.savez(file, x=x, y=y)")
-            x, y = archive["x"], archive["y"] if "y" in names else None
-    except InputError:
-        raise
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except (ValueError, EOFError, BadZipFile):
-        raise InputError(f"{path}: not an npz file of numbers: np.savez(file, x=x, y=y) writes one") from None
+        names = archive.files
+        if "x" not in names:
+            held = ", ".join(names) or "nothing"
+            raise InputError(f"{path}: holds no array x (but {held}): np.savez(file, x=x, y=y)")
+        x, y = archive["x"], archive["y"] if "y" in names else None
     if x.ndim < 2 or not x.size or x.dtype.kind not in "fiub":
         raise InputError(f"{path}: x has shape {list(x.shape)} of {x.dtype}; numbers of shape [N, ...] are needed")
     flat = x.reshape(len(x), -1).astype(np.float64)
@@ -232,14 +223,9 @@ def read_radius(epsilon: float | None, budgets: Path | None) -> NDArray[np.float
         if epsilon is None:
             raise InputError("how far an input may move is missing: give --epsilon or --budgets")
         return np.asarray(epsilon, dtype=np.float64)
-    try:
-        radius = np.load(budgets, allow_pickle=False)
-    except OSError as error:
-        raise InputError(f"{budgets}: cannot be read ({error.strerror or error})") from None
-    except (ValueError, EOFError):
-        raise InputError(f"{budgets}: not a numpy file of numbers: np.save(file, budgets) writes one") from None
-    if not isinstance(radius, np.ndarray) or radius.dtype.kind not in "fiu":
-        raise InputError(f"{budgets}: one array of numbers is needed: np.save(file, budgets)")
+    with numpy_file(budgets, "not a numpy file of numbers: np.save(file, budgets) writes one") as radius:
+        if not isinstance(radius, np.ndarray) or radius.dtype.kind not in "fiu":
+            raise InputError(f"{budgets}: one array of numbers is needed: np.save(file, budgets)")
     if not (np.isfinite(radius).all() and (radius >= 0).all()):
         raise InputError(f"{budgets}: holds budgets that are negative or not finite")
     radius = radius.astype(np.float64)
