@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.arrays import to_host
-from falsifier.campaign.plan import DEFAULT_TIMEOUT, Job
+from falsifier.campaign.plan import DEFAULT_TIMEOUT, Job, stem_of
 from falsifier.campaign.sample_query import Declared, query_tree
 from falsifier.errors import InputError
 from falsifier.instance import NamedNetwork
@@ -245,7 +245,7 @@ def jobs_of(data: DataSet, model: str, timeout: float | None, category: str | No
     """One job for every sample."""
     digits = len(str(len(data) - 1))
     path = Path(model)
-    stem = path.name.removesuffix(".gz").removesuffix(".onnx")
+    stem = stem_of(path)
     name = category or Path(data.origin).stem
     networks = (NamedNetwork(None, path),)
     limit = timeout or DEFAULT_TIMEOUT
