@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from falsifier.query.tree import Query
 from falsifier.result import Result
 from falsifier.search import search
 from falsifier.search.portfolio import stages_of
-from falsifier.spec import Domain, Rounding, Targets, compile_query
+from falsifier.spec import Domain, Rounding, Spec, Targets, compile_query
 from falsifier.spec.ordinal import compares_outputs
 from falsifier.verdict import StopReason, Verdict
 from falsifier.witness.binding import assign
@@ -110,7 +110,8 @@ class Prepared:
                 self._door = Door(tree, [network.reference for network in loaded], WitnessClass(require))
             with _timed(self._seconds, "compile"):
                 network = loaded[0] if len(loaded) == 1 else JointNetwork(loaded)
-                self._problems = Problems(self._door.query, network, self._budget, device, limits)
+                make = partial(_compiled, self._door.query, network, limits)
+                self._problems = Problems(make, network, self._budget, device)
         except (UnsupportedError, EngineError, MemoryError) as error:
             self._obstacle = error
 
@@ -191,25 +192,17 @@ class Problems:
 
     def __init__(
         self,
-        query: Query,
+        make: Callable[[Rounding], Spec],
         network: Network | JointNetwork,
         budget: Budget,
         device: str,
-        limits: Limits | None = None,
         inner: Problems | None = None,
     ) -> None:
-        """`limits`: budgets of the inputs. `inner`: the same in boxes rounded inwards. These are rounded to the nearest
-        then, on the same engine.
+        """`make`: the targets in boxes rounded as asked. `inner`: the same in boxes rounded inwards. These are rounded
+        to the nearest then, on the same engine.
         """
-        self._query, self._network, self._budget, self._device, self._inner = query, network, budget, device, inner
-        self._limits = limits
-        types = [tensor.dtype for tensor in network.reference.inputs]
-        rounding = Rounding.NEAREST if inner else Rounding.INWARD
-        self.spec = compile_query(query, network.reference.dtype, rounding, types=types)
-        if limits is not None:
-            from falsifier.spec.budgets import shrunk
-
-            self.spec = shrunk(self.spec, limits.radius, limits.origin)
+        self._make, self._network, self._budget, self._device, self._inner = make, network, budget, device, inner
+        self.spec = make(Rounding.NEAREST if inner else Rounding.INWARD)
         self._problems: dict[tuple[str, str], Problem] = {}  # by name and device of their engine
         self._chosen: Engine | None = None
         self._accelerated = False
@@ -290,7 +283,7 @@ class Problems:
         """
         if self._inner:
             return None
-        other = Problems(self._query, self._network, self._budget, self._device, self._limits, self)
+        other = type(self)(self._make, self._network, self._budget, self._device, self)
         mine, its = self.targets, other.targets
         same = np.array_equal(mine.lower, its.lower) and np.array_equal(mine.upper, its.upper)
         same &= self.domain.lattice is None
@@ -324,6 +317,17 @@ class Problems:
         ends = [side(axis=0, keepdims=True) for side in (self.targets.lower.min, self.targets.upper.max)]
         a, b = (self.domain.embed(end)[0] for end in ends)
         return np.minimum(a, b), np.maximum(a, b)  # a tied input may fall where its source rises
+
+
+def _compiled(query: Query, network: Network | JointNetwork, limits: Limits | None, rounding: Rounding) -> Spec:
+    """The targets of a query. `limits`: budgets of the inputs."""
+    types = [tensor.dtype for tensor in network.reference.inputs]
+    spec = compile_query(query, network.reference.dtype, rounding, types=types)
+    if limits is None:
+        return spec
+    from falsifier.spec.budgets import shrunk
+
+    return shrunk(spec, limits.radius, limits.origin)
 
 
 def _sat(draft: Result, witness: Witness) -> Result:

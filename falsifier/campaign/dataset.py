@@ -20,10 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.arrays import to_host
-from falsifier.campaign.plan import DEFAULT_TIMEOUT, Job
-from falsifier.campaign.sample_query import Declared, query_text, query_tree
+from falsifier.campaign.plan import DEFAULT_TIMEOUT, Job, stem_of
+from falsifier.campaign.sample_query import Declared, query_tree
 from falsifier.errors import InputError
 from falsifier.instance import NamedNetwork
+from falsifier.numpy_file import numpy_file
+from falsifier.query.write import write
 from falsifier.spec import Rounding, Spec
 from falsifier.spec.samples import Comparison, Region, sample_spec
 
@@ -153,10 +155,10 @@ class DataSet:
     def text(self, i: int) -> str:
         """The question about a sample as a file."""
         title = f"{self.setting.property.value} around sample {i} of {Path(self.origin).name}, label {self.y[i]}"
-        return query_text(self.declared, self.region(i), self.comparisons(i), title)
+        return f"; {title}\n{write(self.query(i))}"
 
     def query(self, i: int) -> Query:
-        """The question about a sample as its text is read."""
+        """The question about a sample, as reading its text gives it."""
         return query_tree(self.declared, self.region(i), self.comparisons(i), f"sample {i} of {self.origin}")
 
 
@@ -194,24 +196,14 @@ def read_samples(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64] | N
 
     Raises InputError.
     """
-    from zipfile import BadZipFile
-
-    try:
-        archive = np.load(path, allow_pickle=False)
+    with numpy_file(path, "not an npz file of numbers: np.savez(file, x=x, y=y) writes one") as archive:
         if isinstance(archive, np.ndarray):
             raise InputError(f"{path}: holds one array, an npz file with an array x is needed: np.savez(file, x=x)")
-        with archive:
-            names = archive.files
-            if "x" not in names:
-                held = ", ".join(names) or "nothing"
-                raise InputError(f"{path}: holds no array x (but {held}): np.savez(file, x=x, y=y)")
-            x, y = archive["x"], archive["y"] if "y" in names else None
-    except InputError:
-        raise
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except (ValueError, EOFError, BadZipFile):
-        raise InputError(f"{path}: not an npz file of numbers: np.savez(file, x=x, y=y) writes one") from None
+        names = archive.files
+        if "x" not in names:
+            held = ", ".join(names) or "nothing"
+            raise InputError(f"{path}: holds no array x (but {held}): np.savez(file, x=x, y=y)")
+        x, y = archive["x"], archive["y"] if "y" in names else None
     if x.ndim < 2 or not x.size or x.dtype.kind not in "fiub":
         raise InputError(f"{path}: x has shape {list(x.shape)} of {x.dtype}; numbers of shape [N, ...] are needed")
     flat = x.reshape(len(x), -1).astype(np.float64)
@@ -231,14 +223,9 @@ def read_radius(epsilon: float | None, budgets: Path | None) -> NDArray[np.float
         if epsilon is None:
             raise InputError("how far an input may move is missing: give --epsilon or --budgets")
         return np.asarray(epsilon, dtype=np.float64)
-    try:
-        radius = np.load(budgets, allow_pickle=False)
-    except OSError as error:
-        raise InputError(f"{budgets}: cannot be read ({error.strerror or error})") from None
-    except (ValueError, EOFError):
-        raise InputError(f"{budgets}: not a numpy file of numbers: np.save(file, budgets) writes one") from None
-    if not isinstance(radius, np.ndarray) or radius.dtype.kind not in "fiu":
-        raise InputError(f"{budgets}: one array of numbers is needed: np.save(file, budgets)")
+    with numpy_file(budgets, "not a numpy file of numbers: np.save(file, budgets) writes one") as radius:
+        if not isinstance(radius, np.ndarray) or radius.dtype.kind not in "fiu":
+            raise InputError(f"{budgets}: one array of numbers is needed: np.save(file, budgets)")
     if not (np.isfinite(radius).all() and (radius >= 0).all()):
         raise InputError(f"{budgets}: holds budgets that are negative or not finite")
     radius = radius.astype(np.float64)
@@ -258,7 +245,7 @@ def jobs_of(data: DataSet, model: str, timeout: float | None, category: str | No
     """One job for every sample."""
     digits = len(str(len(data) - 1))
     path = Path(model)
-    stem = path.name.removesuffix(".gz").removesuffix(".onnx")
+    stem = stem_of(path)
     name = category or Path(data.origin).stem
     networks = (NamedNetwork(None, path),)
     limit = timeout or DEFAULT_TIMEOUT

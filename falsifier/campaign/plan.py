@@ -177,7 +177,7 @@ def _job(path: Path, fields: list[str], timeout: float | None, category: str) ->
     limit = parse_seconds(fields[2]) if fields[2:] and fields[2] else timeout or DEFAULT_TIMEOUT
     named = [NamedNetwork(n.name, _found(path.parent, n.path, "network")) for n in parse_network(onnx)]
     query = _found(path.parent, Path(vnnlib.strip(LINE_ENDS)), "query")
-    stem = "_".join([*(_stem(n.path) for n in named), _stem(query)])
+    stem = "_".join([*(stem_of(n.path) for n in named), stem_of(query)])
     limit = limit if timeout is None else min(limit, timeout)
     return Job(category, onnx, vnnlib, limit, tuple(named), QueryFile(query), stem)
 
@@ -204,7 +204,8 @@ def _category(path: Path) -> str:
     return (folder.parent if folder.name in _VERSIONS else folder).name or "instances"
 
 
-def _stem(path: Path) -> str:
+def stem_of(path: Path) -> str:
+    """A file's name in the name of a witness file."""
     name = path.name.removesuffix(".gz")
     return name.removesuffix(".onnx").removesuffix(".vnnlib")
 
@@ -213,14 +214,14 @@ def _long_stem(job: Job) -> str:
     """A stem with the names of the folders that the files are in."""
     query = job.question.path if isinstance(job.question, QueryFile) else Path(job.vnnlib)
     paths = [*(network.path for network in job.networks), query]
-    return "_".join(f"{path.absolute().parent.name}_{_stem(path)}" for path in paths)
+    return "_".join(f"{path.absolute().parent.name}_{stem_of(path)}" for path in paths)
 
 
 def _with_content(job: Job, known: dict[Path, str]) -> Job:
     if job.fault:
         return job
     try:
-        content = "|".join(f"{n.name}={known.setdefault(n.path, '') or _content(n.path, known)}" for n in job.networks)
+        content = "|".join(f"{n.name}={known.get(n.path) or _content(n.path, known)}" for n in job.networks)
     except OSError as error:
         return replace(job, fault=f"{error.filename}: cannot be read: {error.strerror}")
     return replace(job, network=content)

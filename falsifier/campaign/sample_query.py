@@ -1,6 +1,5 @@
-"""The query of a sample, as text for files and as the tree that reading that text gives, made without reading it.
-
-The text is VNN-LIB 1.0, or 2.0 where shapes have to be stated.
+"""The query of a sample, as the tree that reading its text would give: VNN-LIB 1.0, or 2.0 where shapes have to be
+stated.
 """
 
 from __future__ import annotations
@@ -50,34 +49,9 @@ class Declared:
         variables = Variable("X", Kind.INPUT, x[1], x[0]), Variable("Y", Kind.OUTPUT, y[1], y[0])
         return NetworkDeclaration("N" if self.version_2 else "", variables[:1], variables[1:])
 
-    def names(self, name: str, shape: Shape) -> list[str]:
-        """The names of a variable's elements, row-major."""
-        if self.version_2:
-            return [f"{name}[{','.join(map(str, index))}]" for index in np.ndindex(*shape)]
-        return [f"{name}_{j}" for j in range(int(np.prod(shape)))]
-
-
-def query_text(declared: Declared, region: Region, comparisons: Sequence[Comparison], title: str) -> str:
-    """The query as a file holds it; `title` becomes a comment."""
-    inputs, outputs = declared.names("X", declared.inputs), declared.names("Y", declared.outputs)
-    lines = [f"; {title}"]
-    if declared.version_2:
-        x, y = (f"{declared.dtype} [{','.join(map(str, shape))}]" for shape in (declared.inputs, declared.outputs))
-        lines += [
-            "(vnnlib-version <2.0>)",
-            f"(declare-network N\n    (declare-input X {x})\n    (declare-output Y {y}))",
-        ]
-    else:
-        lines += [f"(declare-const {name} Real)" for name in (*inputs, *outputs)]
-    for name, low, high in zip(inputs, decimals(region.lower), decimals(region.upper), strict=True):
-        lines += [f"(assert (>= {name} {low}))", f"(assert (<= {name} {high}))"]
-    lines.append("(assert (or")
-    lines += [f"    (and {comparison.text(outputs)})" for comparison in comparisons]
-    return "\n".join([*lines, "))", ""])
-
 
 def query_tree(declared: Declared, region: Region, comparisons: Sequence[Comparison], origin: str) -> Query:
-    """What reading `query_text` gives."""
+    """The query; `query.write` makes its text."""
     n = len(region.lower)
     ends = np.stack([region.lower, region.upper], axis=1).ravel()  # per input its lower and its upper bound
     texts = decimals(ends)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from falsifier.campaign.record import Decision, Record
 from falsifier.campaign.shares import Shares
 from falsifier.errors import EngineError, FalsifierError, InputError
 from falsifier.falsify import Problems
-from falsifier.network import JointNetwork, Network
+from falsifier.network import Network
 from falsifier.problem import Problem
 from falsifier.search.groups import Groups
 from falsifier.search.portfolio import stages_of
@@ -33,7 +32,6 @@ from falsifier.witness.outcome import Witness, WitnessClass
 from falsifier.witness.text import write_witness
 
 if TYPE_CHECKING:
-    from falsifier.network.engine import Engine
     from falsifier.query.tree import Query
 
 _FEWEST_LANES = 2  # that must fit into memory at once for a stack to be one
@@ -77,24 +75,6 @@ class Settings:
 class StackedProblems(Problems):
     """The `ProblemSource` of a stack."""
 
-    def __init__(
-        self,
-        spec: Spec,
-        network: Network | JointNetwork,
-        budget: Budget,
-        device: str,
-        wider: Callable[[], Spec] | None = None,
-        inner: Problems | None = None,
-    ) -> None:
-        """wider: makes the spec of the nearest-rounded boxes when it is asked for; inner: as in `Problems`."""
-        self.spec = spec
-        self._network, self._budget, self._device, self._inner = network, budget, device, inner
-        self._wider = wider
-        self._problems: dict[tuple[str, str], Problem] = {}
-        self._chosen: Engine | None = None
-        self._accelerated = False
-        self.engine_name = "single-sample"
-
     @property
     def batched(self) -> Problem:
         """Raises ApartError where this network gains nothing from a stack."""
@@ -105,16 +85,14 @@ class StackedProblems(Problems):
             raise ApartError("few of its lanes fit into memory at once")
         return problem
 
-    @cached_property
-    def nearest(self) -> Problems | None:
-        if self._wider is None:
-            return None
-        spec = self._wider()
-        mine, its = self.targets, spec.targets
-        assert its is not None
-        if np.array_equal(mine.lower, its.lower) and np.array_equal(mine.upper, its.upper):
-            return None
-        return StackedProblems(spec, self._network, self._budget, self._device, None, self)
+
+@dataclass(frozen=True)
+class _Door:
+    """What decides about a member's candidates, once it has one."""
+
+    judge: Judge
+    budget: Budget
+    query: Query
 
 
 class Stack:
@@ -131,15 +109,12 @@ class Stack:
         self.run: Run | None = None
         self.failure = ""  # what went wrong, if something did that should not
         self.tell: Callable[[], None] = lambda: None
-        self._judges: dict[int, Judge] = {}
-        self._budgets: dict[int, Budget] = {}
-        self._queries: dict[int, Query] = {}
+        self._doors: dict[int, _Door] = {}
 
     def search(self) -> list[Member]:
         """Decide the members; those returned are still open, and better run one after the other."""
         network, settings = self._network, self._settings
-        spec = stacked([m.part for m in self.members], network.reference.m, Rounding.INWARD)
-        problems = StackedProblems(spec, network, self.budget, settings.device, self._wider)
+        problems = StackedProblems(self._spec, network, self.budget, settings.device)
         self.shares.begin(self.groups)
         try:
             self.run = Run.start(problems, self.budget, Rng(settings.rng_seed), self.groups)
@@ -165,7 +140,7 @@ class Stack:
         """Asked by the search between batches."""
         ended = self.shares.watch()
         for group in ended:
-            self._forget(group)
+            self._doors.pop(group, None)
             if not self.decided[group]:
                 timed_out = self.shares.timed_out(group)
                 self._end(group, StopReason.DEADLINE if timed_out else StopReason.EVALUATIONS)
@@ -182,14 +157,14 @@ class Stack:
     def _confirm(self, i: int, point: NDArray[Any]) -> bool:
         """Whether a point ends the search for an instance; asks its own door."""
         try:
-            if i not in self._judges:
-                self._judges[i] = self._judge(i)
+            if i not in self._doors:
+                self._doors[i] = self._door(i)
         except FalsifierError as error:  # its file is gone, or has become another
             self.decided[i] = True
             member, seconds = self.members[i], self.shares.seconds
             self._record.decide(member.job, Decision(Verdict.ERROR, str(error), member.prepare, seconds))
             return True
-        judge, budget = self._judges[i], self._budgets[i]
+        judge, budget = self._doors[i].judge, self._doors[i].budget
         budget.evaluations = int(self.shares.evaluations)
         done = judge(point)
         if budget.max_evaluations is not None:  # a `correct` witness is in hand, an `exact` one is sought for a while
@@ -197,25 +172,20 @@ class Stack:
         if done:
             assert judge.witness is not None
             self._sat(i, judge.witness)
-            self._forget(i)
+            del self._doors[i]
         return done
 
-    def _forget(self, i: int) -> None:
-        for kept in (self._judges, self._budgets, self._queries):
-            kept.pop(i, None)
-
-    def _judge(self, i: int) -> Judge:
+    def _door(self, i: int) -> _Door:
         member = self.members[i]
         query = member.query or member.question.query()
         door = Door(query, [self._network.reference], WitnessClass(self._settings.require))
-        self._budgets[i], self._queries[i] = Budget(), door.query
-        patient = bool(np.any(member.part.exact))
-        return Judge(door, self._budgets[i], patient, lambda witness: self._sat(i, witness))
+        budget, patient = Budget(), bool(np.any(member.part.exact))
+        return _Door(Judge(door, budget, patient, lambda witness: self._sat(i, witness)), budget, door.query)
 
     def _sat(self, i: int, witness: Witness) -> None:
         """Keep a witness."""
         member = self.members[i]
-        text = write_witness(self._queries[i], witness)
+        text = write_witness(self._doors[i].query, witness)
         decision = Decision(
             Verdict.SAT, witness.reason, member.prepare, self.shares.seconds, text, witness.class_.value
         )
@@ -225,10 +195,11 @@ class Stack:
             self.decided[i] = True
             self._record.decide(member.job, decision)
 
-    def _wider(self) -> Spec:
-        """The stack in nearest-rounded boxes; what is decided keeps its boxes."""
-        parts = [m.part if self.decided[i] else self._wider_part(m) for i, m in enumerate(self.members)]
-        return stacked(parts, self._network.reference.m, Rounding.NEAREST)
+    def _spec(self, rounding: Rounding) -> Spec:
+        """The stack in boxes rounded so; what is decided keeps its boxes."""
+        kept = self.decided | (rounding is Rounding.INWARD)
+        parts = [m.part if kept[i] else self._wider_part(m) for i, m in enumerate(self.members)]
+        return stacked(parts, self._network.reference.m, rounding)
 
     def _wider_part(self, member: Member) -> Part:
         try:

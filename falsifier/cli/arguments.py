@@ -39,6 +39,16 @@ class Parser(argparse.ArgumentParser):
             "a GPU, if there is one, for what that does not decide",
         )
 
+    def add_rng_seed(self) -> None:
+        """The option that every random draw of a search depends on."""
+        self.add_argument(
+            "--rng-seed",
+            type=non_negative_int,
+            default=0,
+            metavar="N",
+            help="the state that all random draws start from (default 0)",
+        )
+
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
     """With a width, or each new argument would import shutil, and with it all compression libraries, to ask for it."""

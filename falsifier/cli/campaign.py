@@ -8,7 +8,7 @@ from argparse import ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from falsifier.cli.arguments import Parser, non_negative_int, positive_int
+from falsifier.cli.arguments import Parser, positive_int
 from falsifier.cli.process import Guard
 from falsifier.errors import InputError
 from falsifier.instance import parse_seconds
@@ -199,13 +199,7 @@ def parser() -> Parser:
     add("--timeout", metavar="SECONDS", help="the most that an instance gets, whatever its row says (rows without: 60)")
     add("--category", metavar="NAME", help="first column of results.csv (default: the folder of INSTANCES.csv)")
     parser.add_device()
-    add(
-        "--rng-seed",
-        type=non_negative_int,
-        default=0,
-        metavar="N",
-        help="the state that all random draws start from (default 0)",
-    )
+    parser.add_rng_seed()
     add(
         "--max-evaluations",
         type=positive_int,

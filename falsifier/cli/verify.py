@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from falsifier.cli.arguments import Parser, non_negative_int, positive_int, seconds
+from falsifier.cli.arguments import Parser, positive_int, seconds
 from falsifier.cli.process import Guard, age
 from falsifier.cli.results_file import ResultsFile
 from falsifier.errors import FalsifierError, InputError, UnboundedError
@@ -258,13 +258,7 @@ def parser() -> Parser:
     add(
         "--results", metavar="FILE", help="write the competition's results file: the verdict, and below sat the witness"
     )
-    add(
-        "--rng-seed",
-        type=non_negative_int,
-        default=0,
-        metavar="N",
-        help="the state that all random draws start from (default 0)",
-    )
+    parser.add_rng_seed()
     add(
         "--max-evaluations",
         type=positive_int,

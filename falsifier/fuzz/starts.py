@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from falsifier.errors import InputError
 from falsifier.network import Network
 from falsifier.network.reference import TensorInfo
+from falsifier.numpy_file import numpy_file
 
 Array = NDArray[Any]
 
@@ -58,13 +59,8 @@ def read_arrays(inputs: Any, infos: Sequence[TensorInfo]) -> tuple[Array, Array 
 
 
 def _load(path: Path) -> dict[str, Array]:
-    try:
-        found = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read as .npz ({getattr(error, 'strerror', None) or error})") from None
-    if isinstance(found, np.ndarray):
-        return {"": found}
-    return {name: found[name] for name in found.files}
+    with numpy_file(path, "cannot be read as .npz or .npy: write it with numpy.savez") as found:
+        return {"": found} if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
 
 
 def table_sizes(network: Network) -> dict[str, int]:

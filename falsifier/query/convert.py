@@ -200,5 +200,4 @@ def _sayable_table(query: Query, table: Table) -> Table:
     codes[equal[atom]] = Relation.GE.code
     codes[(np.cumsum(copies) - copies)[equal]] = Relation.LE.code
     clauses = np.concatenate(([0], np.cumsum(copies)))[table.clauses]
-    columns = {name: getattr(table, name)[atom] for name in ("left", "right", "value", "start", "stop")}
-    return replace(table, relation=codes, clauses=clauses, **columns)
+    return replace(table.take(atom), relation=codes, clauses=clauses)

@@ -199,7 +199,7 @@ class Table:
         return Compare(RELATIONS[self.relation[i]], Reference(int(self.left[i])), right)
 
     def take(self, atoms: NDArray[np.int64]) -> Table:
-        """Some atoms of a conjunction, as one."""
+        """Some atoms, as one conjunction."""
         columns = {name: getattr(self, name)[atoms] for name in ("left", "relation", "right", "value", "start", "stop")}
         return Table(**columns, clauses=np.array([0, len(atoms)]), source=self.source)
 

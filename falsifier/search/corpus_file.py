@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from falsifier.arrays import Array, as_like, to_host
 from falsifier.errors import InputError
+from falsifier.numpy_file import numpy_file
 from falsifier.search.corpus import Corpus
 
 _FORMAT = 1
@@ -34,13 +35,17 @@ def load(path: Path, like: Array, originals: Array, capacity: int) -> Corpus:
 
     Raises InputError for a file that cannot be read, or that belongs to another problem.
     """
+    with numpy_file(path, "this is no corpus; remove it or name another") as file:
+        if isinstance(file, np.ndarray):
+            raise InputError(f"{path}: this is no corpus: it holds one array; remove it or name another")
+        parts: dict[str, NDArray[Any]] = {name: file[name] for name in file.files}
     try:
-        with np.load(path, allow_pickle=False) as file:
-            parts: dict[str, NDArray[Any]] = {name: file[name] for name in file.files}
         if int(parts["format"]) != _FORMAT:
             raise InputError(f"{path}: a corpus of format {int(parts['format'])}, this version reads {_FORMAT}")
         return _restored(path, parts, like, originals, capacity)
-    except (OSError, ValueError, KeyError) as error:
+    except InputError:
+        raise
+    except (ValueError, KeyError) as error:
         raise InputError(
             f"{path}: this is no corpus: {' '.join(str(error).split())}; remove it or name another"
         ) from None

@@ -13,10 +13,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.spec.atoms import Literals, joined
+from falsifier.spec.atoms import Literals
 from falsifier.spec.boxes import BoxLiterals
 from falsifier.spec.elimination import Elimination
-from falsifier.spec.layout import INTEGER, Layout
+from falsifier.spec.layout import Layout
 
 
 def with_assumed(
@@ -34,22 +34,18 @@ def with_assumed(
     sizes = np.abs(np.concatenate([every.bound, bounds.literals.bound]))
     reach = 1 + 2 * float(sizes[np.isfinite(sizes)].max(initial=0.0))
     side, position = np.nonzero(missing)
-    count = len(position)
     sign = np.where(side == 0, 1, -1).astype(np.int8)
-    added = Literals(position, sign, np.full(count, -reach), np.zeros(count, np.bool_))
-    clause = np.concatenate([bounds.clause, np.full(count, -1)])
     first, others = where.input_name(int(position.min())), len(np.unique(position)) - 1
     more = f" and {others} more input{'s' * (others > 1)}" if others else ""
     told = f"the query does not bound {first}{more} on both sides: searched from {-reach:g} to {reach:g}"
-    return BoxLiterals(np.concatenate([bounds.position, position]), clause, joined([bounds.literals, added])), told
+    return bounds.with_common(position, sign, np.full(len(position), -reach)), told
 
 
 def _open(bounds: BoxLiterals, t: int, where: Layout) -> NDArray[np.bool_]:
     """`[2, n]`: which sides of which inputs neither their type nor, in every disjunct, a comparison bounds."""
     side = np.where(bounds.literals.sign > 0, 0, 1)
     everywhere = bounds.clause < 0
-    wide = (where.coarse == INTEGER) & (where.greatest - where.least > 2**16)
-    out: NDArray[np.bool_] = np.isinf(np.stack([where.least, where.greatest])) | wide
+    out: NDArray[np.bool_] = np.isinf(np.stack([where.least, where.greatest])) | where.vast
     out[side[everywhere], bounds.position[everywhere]] = False
     own = np.stack([side, bounds.position, bounds.clause])[:, ~everywhere]
     pairs, disjuncts = np.unique(np.unique(own, axis=1)[:2], axis=1, return_counts=True)

@@ -69,6 +69,20 @@ class AtomTable:
     def first_polynomial(self) -> int:
         return self.slots + self.slots * self.slots
 
+    def pair(self, form: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The slots a and b of forms that are a - b."""
+        code = form - self.slots
+        return code // self.slots, code % self.slots
+
+    def polynomial(self, form: int) -> Polynomial:
+        """Any form by its number."""
+        if form < self.slots:
+            return {(form,): Fraction(1)}
+        if form < self.first_polynomial:
+            a, b = divmod(form - self.slots, self.slots)
+            return {(a,): Fraction(1), (b,): Fraction(-1)}
+        return self.polynomials[form - self.first_polynomial]
+
     def literals(self) -> Literals:
         """Everything added so far."""
         self._flush()

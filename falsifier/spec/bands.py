@@ -106,8 +106,7 @@ def find_bands(
 def _differences(common: Literals, elimination: Elimination, where: Layout, atoms: AtomTable) -> _Differences:
     pair = (common.form >= atoms.slots) & (common.form < atoms.first_polynomial)
     at = np.flatnonzero(pair & where.input_only(common.form, atoms))
-    code = common.form[at] - atoms.slots
-    left, right = (elimination.root[where.x_of[slot]] for slot in (code // atoms.slots, code % atoms.slots))
+    left, right = (elimination.root[where.x_of[slot]] for slot in atoms.pair(common.form[at]))
     first, second = np.minimum(left, right), np.maximum(left, right)
     at, first, second, left, right = (a[first != second] for a in (at, first, second, left, right))
     positive = (common.sign[at] > 0) == (left > right)  # it bounds x_second - x_first from below

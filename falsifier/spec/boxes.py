@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from falsifier.errors import UnboundedError
 from falsifier.records import record
-from falsifier.spec.atoms import Literals
+from falsifier.spec.atoms import Literals, joined
 from falsifier.spec.layout import INTEGER, NARROW, Layout
 from falsifier.spec.margin import Rounding, beyond, reach
 
@@ -29,11 +29,20 @@ class TooManyCellsError(Exception):
 
 @record
 class BoxLiterals:
-    """Bounds on single inputs: literal i is sign * x[position] >= bound (or >) in disjunct `clause[i]`, -1 for all."""
+    """Bounds on single inputs: literal i is sign * x[position] >= bound (or >) in disjunct `clause[i]`, -1 for all.
+
+    The literals' forms are not read.
+    """
 
     position: Ints
     clause: Ints
     literals: Literals
+
+    def with_common(self, position: Ints, sign: NDArray[np.int8], bound: NDArray[np.float64]) -> BoxLiterals:
+        """These, and bounds that are not strict and hold in every disjunct."""
+        added = Literals(position, sign, bound, np.zeros(len(position), np.bool_))
+        clause = np.r_[self.clause, np.full(len(position), -1)]
+        return BoxLiterals(np.r_[self.position, position], clause, joined([self.literals, added]))
 
 
 @record
@@ -180,8 +189,7 @@ def _check_bounded(floors: _Floors, alive: NDArray[np.bool_], where: Layout, fol
     """Raise UnboundedError for a free input that has no bound on some side in a disjunct that is alive."""
     if not alive.any():
         return
-    wide = (where.coarse == INTEGER) & (where.greatest - where.least > 2**16)
-    edge = np.stack([np.where(wide, where.least, -np.inf), np.where(wide, -where.greatest, -np.inf)])
+    edge = np.where(where.vast, np.stack([where.least, -where.greatest]), -np.inf)
     open_shared = (floors.shared[0] <= edge) & ~follows
     open_shared[:, floors.columns] = False
     open_own = np.any(floors.own[0][alive] <= edge[:, floors.columns], axis=0) & ~follows[floors.columns]

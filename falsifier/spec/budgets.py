@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.errors import InputError
+from falsifier.numpy_file import numpy_file
 from falsifier.records import replaced
 from falsifier.spec.compile import Spec
 from falsifier.spec.domain import Domain
@@ -21,15 +22,9 @@ from falsifier.spec.targets import Targets
 
 def read_budgets(path: Path) -> NDArray[np.float64]:
     """The budgets of a numpy file (.npy), flat, in the order of the inputs. Raises InputError."""
-    try:
-        with path.open("rb") as file:
-            values = np.load(file, allow_pickle=False)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (ValueError, EOFError):
-        raise InputError(f"{path}: this is no numpy file (.npy): write it with numpy.save") from None
-    if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiu":
-        raise InputError(f"{path}: budgets are one array of numbers, written with numpy.save")
+    with numpy_file(path, "this is no numpy file (.npy): write it with numpy.save") as values:
+        if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiu":
+            raise InputError(f"{path}: budgets are one array of numbers, written with numpy.save")
     flat = values.astype(np.float64).reshape(-1)
     wrong = np.flatnonzero(~(flat >= 0))
     if wrong.size:

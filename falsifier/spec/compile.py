@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 from falsifier.query.tree import Formula, Query
 from falsifier.records import record, replaced
 from falsifier.spec.assumed import with_assumed
-from falsifier.spec.atoms import AtomTable, Literals, joined
+from falsifier.spec.atoms import AtomTable, Literals
 from falsifier.spec.bands import find_bands
 from falsifier.spec.boxes import Boxes, BoxLiterals, TooManyCellsError, boxes
 from falsifier.spec.clauses import FALSE, TRUE, NormalForm, Size, conjuncts, expand, normal_form, product_size, size
@@ -198,17 +198,10 @@ def _with_hull(
 ) -> BoxLiterals:
     """Bounds with those added that the tree implies, so that inputs bounded only inside an `or` have a box."""
     found = builder.hull(literals, context.where, elimination)
-    position = np.array([position for position, _, _ in found], np.int64)
-    added = Literals(
-        position,
+    return bounds.with_common(
+        np.array([position for position, _, _ in found], np.int64),
         np.array([sign for _, sign, _ in found], np.int8),
         np.array([bound for _, _, bound in found], float),
-        np.zeros(len(found), np.bool_),
-    )
-    return BoxLiterals(
-        np.r_[bounds.position, position],
-        np.r_[bounds.clause, np.full(len(found), -1)],
-        joined([bounds.literals, added]),
     )
 
 

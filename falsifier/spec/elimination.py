@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.records import record
-from falsifier.spec.atoms import AtomTable, Literals, joined
+from falsifier.spec.atoms import AtomTable, Literals
 from falsifier.spec.boxes import BoxLiterals
 from falsifier.spec.domain import Combination, Domain, Rounds, Tie, layered
 from falsifier.spec.lattice import lattice
@@ -54,8 +54,8 @@ def eliminate(common: Literals, where: Layout, atoms: AtomTable) -> Elimination:
     equal = floor[0] == -floor[1]
     pair = forms < atoms.first_polynomial
     plain = equal & pair & (floor[0] == 0)
-    code = forms[plain] - atoms.slots
-    ties.merge(where.x_of[code // atoms.slots], where.x_of[code % atoms.slots])
+    low, high = atoms.pair(forms[plain])
+    ties.merge(where.x_of[low], where.x_of[high])
     used = plain.copy()
     pinned = _pinned(common, where, atoms, ties) if np.any(equal & ~plain) else {}
     for i in np.flatnonzero(equal & ~plain).tolist():
@@ -85,10 +85,7 @@ def _pinned(common: Literals, where: Layout, atoms: AtomTable, ties: Ties) -> di
 
 def linear_weights(form: int, where: Layout, atoms: AtomTable) -> dict[int, Fraction] | None:
     """The weights of a linear form over inputs, None for a polynomial."""
-    if form < atoms.first_polynomial:
-        a, b = divmod(form - atoms.slots, atoms.slots)
-        return {int(where.x_of[a]): Fraction(1), int(where.x_of[b]): Fraction(-1)}
-    polynomial = atoms.polynomials[form - atoms.first_polynomial]
+    polynomial = atoms.polynomial(form)
     if any(len(monomial) > 1 for monomial in polynomial):
         return None
     return {int(where.x_of[monomial[0]]): weight for monomial, weight in polynomial.items()}
@@ -132,15 +129,11 @@ def with_ranges(bounds: BoxLiterals, elimination: Elimination, where: Layout) ->
     above = np.flatnonzero(follows & np.isfinite(where.greatest))
     if not len(below) + len(above):
         return bounds
-    added = Literals(
-        np.r_[where.slot_of_x[below], where.slot_of_x[above]],
+    return bounds.with_common(
+        elimination.root[np.r_[below, above]],
         np.r_[np.ones(len(below), np.int8), -np.ones(len(above), np.int8)],
         np.r_[where.least[below], -where.greatest[above]],
-        np.zeros(len(below) + len(above), np.bool_),
     )
-    position = elimination.root[np.r_[below, above]]
-    clause = np.full(len(position), -1)
-    return BoxLiterals(np.r_[bounds.position, position], np.r_[bounds.clause, clause], joined([bounds.literals, added]))
 
 
 def widened(floor: float) -> float:

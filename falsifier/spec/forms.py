@@ -28,7 +28,7 @@ def build_forms(used: NDArray[np.int64], atoms: AtomTable, where: Layout, dtype:
     single = used < s
     pair = ~single & (used < atoms.first_polynomial)
     polynomial = used >= atoms.first_polynomial
-    low, high = (used[pair] - s) // s, (used[pair] - s) % s
+    low, high = atoms.pair(used[pair])
     # linear entries as columns (row, slot, weight); what is of higher degree as (row, monomial, weight)
     rows, slots = [at[single], at[pair], at[pair]], [used[single], low, high]
     weights = [np.ones(int(single.sum())), np.ones(len(low)), -np.ones(len(low))]

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.spec.atoms import AtomTable, Literals, joined
+from falsifier.spec.atoms import AtomTable, Literals
 from falsifier.spec.boxes import BoxLiterals
 from falsifier.spec.elimination import Elimination, linear_weights, widened
 from falsifier.spec.layout import Layout
@@ -43,9 +43,7 @@ def with_implied(
         return bounds
     position = np.array([i for i, _, _ in found], np.int64)
     sign = np.array([1 if s == 0 else -1 for _, s, _ in found], np.int8)
-    added = Literals(position, sign, np.array([b for _, _, b in found]), np.zeros(len(found), np.bool_))
-    clause = np.concatenate([bounds.clause, np.full(len(found), -1)])
-    return BoxLiterals(np.concatenate([bounds.position, position]), clause, joined([bounds.literals, added]))
+    return bounds.with_common(position, sign, np.array([b for _, _, b in found]))
 
 
 def _rows(

@@ -37,17 +37,11 @@ def infeasible(rows: Rows, lower: NDArray[Any], upper: NDArray[Any], where: Layo
         for form in forms.tolist():
             mine = several[literals.form[several] == form]
             box = rows.target[mine] if len(lower) > 1 else np.zeros(1, np.int64)
-            least, greatest = _range(_terms(form, atoms), lower, upper, box, where)
+            terms = [(monomial, float(weight)) for monomial, weight in atoms.polynomial(form).items()]
+            least, greatest = _range(terms, lower, upper, box, where)
             most = np.where(literals.sign[mine] > 0, greatest, -least)  # of sign * form
             found.append(rows.target[mine[most < literals.bound[mine]]])
     return distinct(np.concatenate(found))
-
-
-def _terms(form: int, atoms: AtomTable) -> list[tuple[Monomial, float]]:
-    if form < atoms.first_polynomial:
-        a, b = divmod(form - atoms.slots, atoms.slots)
-        return [((a,), 1.0), ((b,), -1.0)]
-    return [(monomial, float(weight)) for monomial, weight in atoms.polynomials[form - atoms.first_polynomial].items()]
 
 
 def _range(

@@ -46,29 +46,28 @@ class Layout:
     def m(self) -> int:
         return int(np.sum(self.kinds > 0))
 
+    @property
+    def vast(self) -> NDArray[np.bool_]:
+        """`[n]`: integers of so many values that the range of their type counts as no bound."""
+        out: NDArray[np.bool_] = (self.coarse == INTEGER) & (self.greatest - self.least > 2**16)
+        return out
+
     def input_name(self, i: int) -> str:
         """The name of a flat input as the query writes it."""
         return self.query.slot_name(int(self.slot_of_x[i]))
 
-    def slots_in(self, form: int, atoms: AtomTable) -> list[int]:
-        """The slots that a form mentions."""
-        if form < atoms.slots:
-            return [form]
-        if form < atoms.first_polynomial:
-            return list(divmod(form - atoms.slots, atoms.slots))
-        return sorted({slot for monomial in atoms.polynomials[form - atoms.first_polynomial] for slot in monomial})
-
     def input_only(self, form: NDArray[np.int64], atoms: AtomTable) -> NDArray[np.bool_]:
         """Which forms mention no output."""
-        s = atoms.slots
         is_input = self.kinds == 0
-        polynomials = range(atoms.first_polynomial, atoms.first_polynomial + len(atoms.polynomials))
-        of_polynomial = np.array([is_input[self.slots_in(form, atoms)].all() for form in polynomials], np.bool_)
-        single, polynomial = form < s, form >= atoms.first_polynomial
+        of_polynomial = np.array(
+            [all(is_input[slot] for monomial in form for slot in monomial) for form in atoms.polynomials], np.bool_
+        )
+        single, polynomial = form < atoms.slots, form >= atoms.first_polynomial
         pair = ~single & ~polynomial
         out = np.zeros(len(form), np.bool_)
         out[single] = is_input[form[single]]
-        out[pair] = is_input[(form[pair] - s) // s] & is_input[(form[pair] - s) % s]
+        low, high = atoms.pair(form[pair])
+        out[pair] = is_input[low] & is_input[high]
         out[polynomial] = of_polynomial[form[polynomial] - atoms.first_polynomial]
         return out
 

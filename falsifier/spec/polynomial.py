@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from falsifier.errors import InputError, UnsupportedError
+from falsifier.query.folding import fold_term
 from falsifier.query.tree import Compare, Constant, Difference, Negate, Product, Reference, Relation, Sum, Term
 
 Monomial: TypeAlias = tuple[int, ...]
@@ -44,43 +45,21 @@ def number(text: str) -> Fraction:
 
 def expand(term: Term) -> Polynomial:
     """A term as a polynomial. Raises UnsupportedError for products of sums that grow beyond reason."""
-    done: list[Polynomial] = []
-    stack: list[tuple[Term, bool]] = [(term, False)]
-    while stack:
-        node, ready = stack.pop()
-        match node:
-            case Constant(text):
-                done.append({(): number(text)})
-            case Reference(slot):
-                done.append({(slot,): Fraction(1)})
-            case Negate(inner):
-                if ready:
-                    done.append(_scaled(done.pop(), Fraction(-1)))
-                else:
-                    stack += [(node, True), (inner, False)]
-            case Sum(terms) | Product(terms):
-                if ready:
-                    parts = _popped(done, len(terms))
-                    done.append(_sum(parts) if isinstance(node, Sum) else _product(parts))
-                else:
-                    stack.append((node, True))
-                    stack += [(inner, False) for inner in reversed(terms)]
-            case Difference(head, rest):
-                if ready:
-                    first, *others = _popped(done, 1 + len(rest))
-                    done.append(_sum([first, *(_scaled(other, Fraction(-1)) for other in others)]))
-                else:
-                    stack.append((node, True))
-                    stack += [(inner, False) for inner in reversed((head, *rest))]
-    return {monomial: weight for monomial, weight in done[0].items() if weight}
+    return {monomial: weight for monomial, weight in fold_term(term, _leaf, _joined).items() if weight}
 
 
-def _popped(done: list[Polynomial], count: int) -> list[Polynomial]:
-    if not count:
-        return []
-    parts = done[-count:]
-    del done[-count:]
-    return parts
+def _leaf(leaf: Constant | Reference) -> Polynomial:
+    return {(leaf.slot,): Fraction(1)} if isinstance(leaf, Reference) else {(): number(leaf.text)}
+
+
+def _joined(node: Negate | Sum | Difference | Product, parts: list[Polynomial]) -> Polynomial:
+    if isinstance(node, Product):
+        return _product(parts)
+    if isinstance(node, Sum):
+        return _sum(parts)
+    if isinstance(node, Negate):
+        return _scaled(parts[0], Fraction(-1))
+    return _sum([parts[0], *(_scaled(other, Fraction(-1)) for other in parts[1:])])
 
 
 def _scaled(polynomial: Polynomial, factor: Fraction) -> Polynomial:

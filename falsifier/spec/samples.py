@@ -38,16 +38,6 @@ class Comparison:
     bound: float
     strict: bool
 
-    def text(self, outputs: Sequence[str]) -> str:
-        """As VNN-LIB, with the names of the outputs `[m]`."""
-        more, less = (">", "<") if self.strict else (">=", "<=")
-        if self.high is None or self.low is None:
-            if self.high is not None:
-                return f"({more} {outputs[self.high]} {_decimal(self.bound)})"
-            return "" if self.low is None else f"({less} {outputs[self.low]} {_decimal(-self.bound)})"
-        high, low = outputs[self.high], outputs[self.low]
-        return f"({more} {high} {low})" if self.bound == 0 else f"({more} (- {high} {low}) {_decimal(self.bound)})"
-
 
 def sample_spec(
     region: Region,
@@ -114,7 +104,3 @@ def _rounded(region: Region, dtype: np.dtype[Any], rounding: Rounding) -> tuple[
     upper = np.where(inside, upper, -side(-region.upper, True))
     exact = np.all((lower.astype(np.float64) >= region.lower) & (upper.astype(np.float64) <= region.upper))
     return lower, np.maximum(lower, upper), bool(exact)
-
-
-def _decimal(value: float) -> str:
-    return np.format_float_positional(value, trim="0")

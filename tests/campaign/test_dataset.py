@@ -151,6 +151,24 @@ def test_the_tree_is_what_reading_the_text_gives(tmp_path: Path, kind: Property)
         assert same(parse(data.text(i)), data.query(i))
 
 
+def test_the_text_of_a_question(tmp_path: Path) -> None:
+    x = np.array([[0.5, -1.0, 0.0]])
+    for setting, alternatives in (
+        (Setting(Property.TOP1, np.array(0.25)), "(and (>= Y_0 Y_1))"),
+        (Setting(Property.MARGIN, np.array(0.25), margin=0.75), "(and (> (- Y_0 Y_1) -0.75))"),
+        (
+            Setting(Property.RANGE, np.array(0.25), range=(-2.0, 3.5)),
+            "(and (< Y_0 -2.0)) (and (> Y_0 3.5)) (and (< Y_1 -2.0)) (and (> Y_1 3.5))",
+        ),
+    ):
+        data = DataSet(x, np.array([1]), setting, load(network(tmp_path)), "folder/images.npz")
+        lines = data.text(0).splitlines()
+        assert lines[0] == f"; {setting.property.value} around sample 0 of images.npz, label {data.y[0]}"
+        assert lines[1:6] == [f"(declare-const {name} Real)" for name in ("X_0", "X_1", "X_2", "Y_0", "Y_1")]
+        assert lines[6:8] == ["(assert (>= X_0 0.25))", "(assert (<= X_0 0.75))"]
+        assert lines[12:] == [f"(assert (or {alternatives}))"]
+
+
 def test_predictions_are_the_networks_own(tmp_path: Path) -> None:
     x, _ = samples()
     np.testing.assert_allclose(predictions(load(network(tmp_path)), x), x @ W.T, rtol=1e-6)

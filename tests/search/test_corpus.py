@@ -134,11 +134,16 @@ def test_a_file_gives_back_the_same_corpus(kind: str, tmp_path: Path) -> None:
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
     pool, path = corpus("numpy"), tmp_path / "corpus.npz"
-    path.write_bytes(b"nothing")
-    with pytest.raises(InputError, match="no corpus"):
+    for content in (b"nothing", b"", b"PK\x03\x04"):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="no corpus"):
+            load(path, like("numpy"), pool.originals, 8)
+    with path.open("wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(InputError, match="no corpus: it holds one array"):
         load(path, like("numpy"), pool.originals, 8)
     save(pool, path)
-    with pytest.raises(InputError, match="other boxes"):
+    with pytest.raises(InputError, match=r"^[^:]*: a corpus of other boxes"):
         load(path, like("numpy"), pool.originals + 1, 8)
     with pytest.raises(InputError, match="3 originals in 2 inputs"):
         load(path, like("numpy"), pool.originals[:2], 8)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import models
 import numpy as np
 import pytest
 from analytic_engine import AnalyticEngine
@@ -10,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from falsifier.campaign.sample_query import Declared, query_tree
 from falsifier.problem import Problem
 from falsifier.query import parse
+from falsifier.query.write import write
 from falsifier.spec import Rounding, Spec, compile_query
 from falsifier.spec.samples import Comparison, Region, sample_spec
-from falsifier.witness.text import decimals
 
 LINEAR = [[1.0, -0.5, 0.25], [0.5, 2.0, -1.0], [-1.0, 1.0, 0.5]]
 FLOAT32 = np.dtype(np.float32)
@@ -26,9 +26,7 @@ COMPARISONS = {
 
 
 def text(region: Region, comparisons: list[Comparison]) -> str:
-    clauses = " ".join(f"(and {comparison.text(['Y_0', 'Y_1', 'Y_2'])})" for comparison in comparisons)
-    body = models.box(decimals(region.lower), decimals(region.upper)) + f"(assert (or {clauses}))"
-    return models.declare(3, 3) + body
+    return write(query_tree(Declared((3,), (3,), "float32", version_2=False), region, comparisons, "samples"))
 
 
 def boxes(spec: Spec) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
