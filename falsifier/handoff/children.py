@@ -161,6 +161,11 @@ def run(command: Sequence[str], deadline: float, *, cwd: Path | None = None, mem
         return tree.run(command, deadline, cwd=cwd)
 
 
+def script(path: Path) -> list[str]:
+    """The command of a script, also where it is not executable."""
+    return [str(path)] if os.access(path, os.X_OK) else ["bash", str(path)]
+
+
 def end_all() -> None:
     """End every program that runs now, at once: for a process that is about to end itself."""
     for tree in list(_running):
