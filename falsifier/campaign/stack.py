@@ -18,7 +18,7 @@ from falsifier.campaign.record import Decision, Record
 from falsifier.campaign.shares import Shares
 from falsifier.errors import EngineError, FalsifierError, InputError
 from falsifier.falsify import Problems
-from falsifier.network import JointNetwork, Network
+from falsifier.network import Network
 from falsifier.problem import Problem
 from falsifier.search.groups import Groups
 from falsifier.search.portfolio import stages_of
@@ -34,6 +34,7 @@ from falsifier.witness.text import write_witness
 
 if TYPE_CHECKING:
     from falsifier.network.engine import Engine
+    from falsifier.network.joint import JointNetwork
     from falsifier.query.tree import Query
 
 _FEWEST_LANES = 2  # that must fit into memory at once for a stack to be one
