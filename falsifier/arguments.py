@@ -49,7 +49,7 @@ def as_networks(models: Sequence[Any], query: Query) -> list[Network]:
     networks = []
     for model, declaration in zip(models, query.networks, strict=True):
         same = model if isinstance(model, str | os.PathLike) else id(model)
-        key = (same, tuple(v.shape for v in declaration.inputs), tuple(v.onnx_name for v in declaration.hidden))
+        key = (same, tuple(v.shape for v in declaration.inputs), _hidden(declaration))
         if key not in made:
             made[key] = as_network(model, declaration, query)
         networks.append(made[key])
@@ -70,7 +70,12 @@ def as_network(model: Any, declaration: NetworkDeclaration, query: Query) -> Net
     network = model if isinstance(model, Network) else load(model)
     if query.version[0] == 1:
         return network
-    return network.shaped(shapes, [variable.onnx_name or variable.name for variable in declaration.hidden])
+    return network.shaped(shapes, _hidden(declaration))
+
+
+def _hidden(declaration: NetworkDeclaration) -> tuple[str, ...]:
+    """The tensors that its hidden variables stand for: those of trees made by hand may be named like them."""
+    return tuple(variable.onnx_name or variable.name for variable in declaration.hidden)
 
 
 @dataclass(frozen=True)

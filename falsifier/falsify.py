@@ -20,7 +20,7 @@ from falsifier.arguments import Limits, as_budgets, as_networks, as_pairs, as_qu
 from falsifier.arrays import Rng
 from falsifier.budget import Budget
 from falsifier.errors import EngineError, InputError, UnsupportedError
-from falsifier.network import JointNetwork, Network
+from falsifier.network import Network, joined
 from falsifier.network.single import SingleSampleEngine
 from falsifier.problem import Problem
 from falsifier.query.tree import Query
@@ -37,6 +37,7 @@ from falsifier.witness.outcome import Witness, WitnessClass
 
 if TYPE_CHECKING:
     from falsifier.network.engine import Engine
+    from falsifier.network.joint import JointNetwork
     from falsifier.network.lowering import Lowered
     from falsifier.search import SearchResult
     from falsifier.search.stage import Stage
@@ -109,7 +110,7 @@ class Prepared:
                 loaded = as_networks(models, tree)
                 self._door = Door(tree, [network.reference for network in loaded], WitnessClass(require))
             with _timed(self._seconds, "compile"):
-                network = loaded[0] if len(loaded) == 1 else JointNetwork(loaded)
+                network = joined(loaded)
                 make = partial(_compiled, self._door.query, network, limits)
                 self._problems = Problems(make, network, self._budget, device)
         except (UnsupportedError, EngineError, MemoryError) as error:

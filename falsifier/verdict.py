@@ -15,6 +15,10 @@ class Verdict(Enum):
     ERROR = "error"
 
 
+WORDS = {verdict.value: verdict for verdict in Verdict} | {"timed-out": Verdict.TIMEOUT}
+"""What tools answer with: the words of the competition, and that of the VNN-LIB standard where it has another."""
+
+
 class StopReason(Enum):
     """Why a run stopped."""
 

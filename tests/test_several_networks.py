@@ -11,7 +11,11 @@ import pytest
 from several_networks import DIAGONAL, FALLS, HIDDEN, VERSION, asserts, bent, inside, network
 
 from falsifier import InputError, Result, StopReason, Verdict, falsify
+from falsifier.arguments import as_networks
 from falsifier.errors import UnboundedError
+from falsifier.query import parse
+from falsifier.query.tree import Kind, Variable
+from falsifier.records import replaced
 
 CAP = 20_000
 
@@ -159,6 +163,16 @@ def test_hidden_tensors_of_two_copies() -> None:
     (x, v, _, _) = values(run(bent(), text))
     assert x[0] == v[0] - 1
     assert 2 < x[0] < 2.005
+
+
+def test_hidden_variables_of_trees_may_be_named_like_their_tensors() -> None:
+    query = parse(FALLS)
+    f, g = (
+        replaced(own, hidden=(Variable(name, Kind.HIDDEN, "float32", (1, 2)),))
+        for own, name in zip(query.networks, ("t0", "t1"), strict=True)
+    )
+    networks = as_networks([bent()] * 2, replaced(query, networks=(f, g)))
+    assert [n.hidden for n in networks] == [("t0",), ("t1",)]
 
 
 def test_a_query_about_a_hidden_tensor_that_no_input_meets() -> None:

@@ -8,17 +8,9 @@ from falsifier.errors import InputError
 from falsifier.handoff.adapter import Outcome
 from falsifier.handoff.handoff import Handoff
 from falsifier.query import read
-from falsifier.verdict import Verdict
+from falsifier.verdict import WORDS, Verdict
 from falsifier.witness.text import read_witness
 
-_VERDICTS = {
-    "sat": Verdict.SAT,
-    "unsat": Verdict.UNSAT,
-    "unknown": Verdict.UNKNOWN,
-    "timeout": Verdict.TIMEOUT,
-    "timed-out": Verdict.TIMEOUT,
-    "error": Verdict.ERROR,
-}
 _ITS_OWN = "its own"  # what an `unsat` of a program rests on
 
 
@@ -26,7 +18,7 @@ def outcome_of(text: str, handoff: Handoff, engine: str, ended: str) -> Outcome:
     """The outcome of an answer: `text` begins with the word. ended: how the program ended, where that was no answer."""
     first, _, rest = text.lstrip().partition("\n")
     word = "".join(first.split()).lower()
-    verdict = _VERDICTS.get(word)
+    verdict = WORDS.get(word)
     if verdict is None:
         said = f"answered {first.strip()[:60]!r}, which is no verdict" if word else "gave no answer"
         return Outcome(Verdict.UNKNOWN, f"{said}{'; it ' + ended if ended else ''}", engine)

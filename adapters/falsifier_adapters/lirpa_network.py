@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from falsifier.errors import UnsupportedError
 from falsifier.network.lowering import Lowered
+from falsifier.network.torch_plan import is_out_of_memory
 from falsifier_adapters.lirpa_library import Library, in_double
 
 Floats = NDArray[np.float64]
@@ -101,7 +102,7 @@ class BoundedNetwork:
             except MemoryError:
                 raise
             except Exception as error:
-                if "alloc" in str(error) and "memory" in str(error):
+                if is_out_of_memory(error):
                     raise MemoryError(_line(error)) from error
                 raise UnsupportedError(f"auto_LiRPA's {method.value} fails on this network: {_line(error)}") from error
         bounds = np.asarray(found.detach().numpy(), dtype=np.float64).reshape(rows.shape[:2])

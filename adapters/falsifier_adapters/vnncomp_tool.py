@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from falsifier.handoff.adapter import Availability, Outcome
-from falsifier.handoff.children import Tree
+from falsifier.handoff.children import Tree, script
 from falsifier.handoff.handoff import Handoff
 from falsifier.instance import Instance
 from falsifier.verdict import Verdict
@@ -81,11 +81,6 @@ class VnncompTool:
         if ended.status not in (0, None):  # by the contract its results are not read then
             return Outcome(Verdict.UNKNOWN, ended.why, engine)
         return outcome_of(text, handoff, engine, "" if ended.status == 0 else ended.why)
-
-
-def script(path: Path) -> list[str]:
-    """The command of a script, also where it is not executable."""
-    return [str(path)] if path.stat().st_mode & 0o111 else ["bash", str(path)]
 
 
 def network_argument(instance: Instance) -> str:

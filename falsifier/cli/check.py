@@ -7,8 +7,7 @@ from pathlib import Path
 from falsifier.cli.arguments import Parser
 from falsifier.errors import InputError
 from falsifier.instance import parse_networks
-
-_WITHOUT_WITNESS = ("unsat", "unknown", "timeout", "timed-out", "error")
+from falsifier.verdict import WORDS, Verdict
 
 
 def run(words: list[str], started: float) -> int:
@@ -36,7 +35,7 @@ def run(words: list[str], started: float) -> int:
             text = witness.read_text()
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{witness}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
-        if text.strip() in _WITHOUT_WITNESS:
+        if WORDS.get(text.strip(), Verdict.SAT) is not Verdict.SAT:
             raise InputError(
                 f"{witness}: says {text.strip()!r} and holds no witness: only below sat there is one to check"
             )

@@ -43,8 +43,10 @@ def run(words: list[str], started: float) -> int:
             "(v1 CATEGORY ONNX VNNLIB RESULTS TIMEOUT), or --write FOLDER"
         )
     if len(given) == 4:
-        command = _command(tool / _PREPARE)
-        os.execvp(command[0], [*command, *given])  # what it leaves running is for its own run
+        from falsifier.handoff.children import script
+
+        command = [*script(tool / _PREPARE), *given]
+        os.execvp(command[0], command)  # what it leaves running is for its own run
     return _run(tool, options.budget, given, started)
 
 
@@ -104,10 +106,6 @@ def _script(name: str, tool: Path, budget: str) -> str:
         return f"{head}exec {call}\n"
     # a valid answer stands before anything can go wrong; a status other than 0 would lose one that is out
     return f'{head}echo unknown >"$5" || exit 1\n{call} >/dev/null\nexit 0\n'
-
-
-def _command(script: Path) -> list[str]:
-    return [str(script)] if os.access(script, os.X_OK) else ["bash", str(script)]
 
 
 def _budget(text: str, timeout: float) -> float:

@@ -28,7 +28,6 @@ from falsifier.worker.place import ClosedError, Place, demand_private, tidy
 
 if TYPE_CHECKING:
     from falsifier.falsify import Prepared
-    from falsifier.result import Result
 
 _PREPARATION = 300.0  # seconds, half of what the competition grants: a script that is killed loses the instance
 _MOST_WAITING = (
@@ -127,15 +126,6 @@ class _Served(Verification):
     ) -> None:
         super().__init__(options, started, results)
         self.prepared, self._reply = prepared, reply
-
-    def falsify(self) -> Result:
-        assert self.prepared is not None
-        return self.prepared.search(
-            self.deadline,
-            rng_seed=self.options.rng_seed,
-            max_evaluations=self.options.max_evaluations,
-            report=self.keep,
-        )
 
     def cut_short(self, signal: int | None) -> int:
         status = super().cut_short(signal)

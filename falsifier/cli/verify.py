@@ -107,17 +107,18 @@ class Verification:
         """Search, from the files to the result."""
         if not self.instance.networks:
             raise InputError(f"{self.instance.query}: give its network with --network FILE")
-        from falsifier.falsify import Prepared
+        if self.prepared is None:
+            from falsifier.falsify import Prepared
 
-        pairs = [(network.name, network.path) for network in self.instance.networks]
-        self.prepared = Prepared(
-            pairs,
-            self.instance.query,
-            device=self.options.device,
-            require=self.options.require,
-            portfolio=self.options.portfolio,
-            budgets=self.options.budgets,
-        )
+            pairs = [(network.name, network.path) for network in self.instance.networks]
+            self.prepared = Prepared(
+                pairs,
+                self.instance.query,
+                device=self.options.device,
+                require=self.options.require,
+                portfolio=self.options.portfolio,
+                budgets=self.options.budgets,
+            )
         return self.prepared.search(
             self.deadline,
             rng_seed=self.options.rng_seed,
@@ -145,17 +146,16 @@ class Verification:
 
     def resumed(self, result: Result) -> Result:
         """The time of a verifier that is not there goes to another search, with other draws."""
+        record = result.handoff or {}
+        if record.get("available", True) or self.prepared is None or self.options.max_evaluations is not None:
+            return result
         from falsifier.search.portfolio import stages_of
 
-        there = result.handoff is None or result.handoff.get("available", True)
-        if there or self.prepared is None or self.options.max_evaluations is not None:
-            return result
         stages = stages_of(self.options.portfolio)
         again = self.prepared.search(self.last, rng_seed=self.options.rng_seed + 1, report=self.keep, stages=stages)
-        record = result.handoff or {}
         why = f"{again.reason_text}; {record['adapter']} {record['reason']}"
         seconds = {**again.seconds, "handoff": result.seconds["handoff"]}
-        return replace(again, reason_text=why, handoff=result.handoff, seconds=seconds)
+        return replace(again, reason_text=why, handoff=record, seconds=seconds)
 
     def keep(self, result: Result) -> None:
         """Note an answer worth giving should the search be cut short."""

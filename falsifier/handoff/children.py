@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,20 +70,12 @@ class Tree:
         self.end()
         _running.discard(self)
 
-    def run(
-        self,
-        command: Sequence[str],
-        deadline: float,
-        *,
-        cwd: Path | None = None,
-        environment: Mapping[str, str] | None = None,
-    ) -> Ended:
+    def run(self, command: Sequence[str], deadline: float, *, cwd: Path | None = None) -> Ended:
         """Run a program until `deadline` (a reading of `time.monotonic`) at the latest; stdin is empty.
 
         It is asked to end a little before, so that what it says then still counts; at the deadline all is ended. Raises
         OSError where it cannot be started.
         """
-        given = {**os.environ, **(environment or {}), _MARK: self._mark}
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             process = subprocess.Popen(
                 list(command),
@@ -91,7 +83,7 @@ class Tree:
                 stdout=out,
                 stderr=err,
                 cwd=cwd,
-                env=given,
+                env={**os.environ, _MARK: self._mark},
                 start_new_session=True,
                 preexec_fn=_preparation(self._memory),
             )
@@ -159,6 +151,11 @@ def run(command: Sequence[str], deadline: float, *, cwd: Path | None = None, mem
     """`Tree.run` of one program, of which nothing is left afterwards."""
     with Tree(memory) as tree:
         return tree.run(command, deadline, cwd=cwd)
+
+
+def script(path: Path) -> list[str]:
+    """The command of a script, also where it is not executable."""
+    return [str(path)] if os.access(path, os.X_OK) else ["bash", str(path)]
 
 
 def end_all() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from falsifier.network.joint import JointNetwork
-from falsifier.network.load import Network, load
+from falsifier.network.load import Network, joined, load
 
-__all__ = ["JointNetwork", "Network", "load"]
+__all__ = ["Network", "joined", "load"]

@@ -14,6 +14,7 @@ from falsifier.network.reference import Reference
 
 if TYPE_CHECKING:
     from falsifier.network.engine import Engine
+    from falsifier.network.joint import JointNetwork
     from falsifier.network.lowering import Lowered
     from falsifier.network.selection import Attempt
 
@@ -129,6 +130,15 @@ def load(model: str | Path | bytes | Any) -> Network:
     if hasattr(model, "SerializeToString"):
         return Network(model.SerializeToString(), origin="<ModelProto>")
     raise InputError(f"a network is a path, bytes or a ModelProto, not a {type(model).__name__}")
+
+
+def joined(networks: Sequence[Network]) -> Network | JointNetwork:
+    """Networks, one for each declaration of a query, as one to search; a lone one as it is."""
+    if len(networks) == 1:
+        return networks[0]
+    from falsifier.network.joint import JointNetwork
+
+    return JointNetwork(networks)
 
 
 def _read(path: Path) -> bytes:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import os
-import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -143,6 +141,9 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _unpacked(path: str | os.PathLike[str]) -> bytes:
+    import gzip
+    import zlib
+
     data = Path(path).read_bytes()
     if data[:2] != _GZIP:
         return data
