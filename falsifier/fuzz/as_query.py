@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.errors import InputError
-from falsifier.fuzz.build import Fuzzer
+from falsifier.fuzz.fuzzer import Fuzzer
 from falsifier.fuzz.hit import Hit
 from falsifier.network import Network
 from falsifier.network.reference import TensorInfo
