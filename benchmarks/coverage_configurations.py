@@ -31,9 +31,7 @@ class Uniform:
         self._space = space
 
     def children(self, parents: Array, oldest: Array, rng: Rng) -> Array:
-        space, centre = self._space, self._space.starts[oldest].astype(np.float64)
-        lower = np.maximum(space.lower.astype(np.float64), centre - space.radius)
-        upper = np.minimum(space.upper.astype(np.float64), centre + space.radius)
+        lower, upper = self._space.ball(self._space.starts[oldest])
         return np.asarray(lower + rng.uniform(parents.shape) * (upper - lower), dtype=parents.dtype)
 
 
