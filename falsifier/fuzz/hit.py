@@ -91,7 +91,6 @@ def record(hit: Hit, space: Space, models: dict[str, str], reproducer: Reproduce
         "largest_change": float(distance.max(initial=0.0)),
         "evaluations": hit.evaluations,
         "seconds": round(hit.seconds, 3),
-        "hits_of_this_cause": hit.count,
         "inputs": [
             {"name": i.name, "shape": list(i.shape), "type": str(i.dtype), "tensor": f"input_{k}.pb"}
             for k, i in enumerate(space.infos)
