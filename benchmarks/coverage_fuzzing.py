@@ -26,87 +26,17 @@ from typing import Any
 
 import fuzz_networks
 import numpy as np
+from coverage_configurations import CONFIGURATIONS, configured, found
 from fuzzing_statistics import compared
-from numpy.typing import NDArray
 from peers_machine import load_average, machine, versions
 
 from falsifier.arrays import Rng
-from falsifier.fuzz.build import Fuzzer, build
+from falsifier.fuzz.build import build
 from falsifier.fuzz.coverage.nearest import NearestNeighbour
-from falsifier.fuzz.coverage.none import NoCoverage
-from falsifier.fuzz.loop import Loop
-from falsifier.fuzz.mutators.noise import Noise
-from falsifier.fuzz.objectives import Finding
+from falsifier.fuzz.fuzzer import Fuzzer
 from falsifier.fuzz.quantize import quantize
 from falsifier.fuzz.settings import Settings
 from falsifier.fuzz.space import Space
-
-Array = NDArray[Any]
-
-CONFIGURATIONS = ("uniform", "noise", "paper", "unguided", "default")
-
-
-class Uniform:
-    """Random search: a mutator that forgets its parents."""
-
-    name = "uniform"
-
-    def __init__(self, space: Space) -> None:
-        self._space = space
-
-    def children(self, parents: Array, oldest: Array, rng: Rng) -> Array:
-        space, centre = self._space, self._space.starts[oldest].astype(np.float64)
-        lower = np.maximum(space.lower.astype(np.float64), centre - space.radius)
-        upper = np.minimum(space.upper.astype(np.float64), centre + space.radius)
-        return np.asarray(lower + rng.uniform(parents.shape) * (upper - lower), dtype=parents.dtype)
-
-
-def configured(fuzzer: Fuzzer, configuration: str) -> Fuzzer:
-    """The fuzzer in one of the configurations (its mutators and coverage are replaced)."""
-    width = fuzzer.cover(fuzzer.run(fuzzer.space.starts[:1])).shape[1]
-    if configuration in ("uniform", "noise", "unguided"):
-        fuzzer.coverage = NoCoverage()
-    if configuration == "uniform":
-        fuzzer.mutators = [(Uniform(fuzzer.space), 1.0)]
-    if configuration in ("noise", "paper") and not any(m.name == "edits" for m, _ in fuzzer.mutators):
-        fuzzer.mutators = [(Noise(fuzzer.space, (0.2,), 0.0), 1.0)]
-    if configuration == "paper":
-        fuzzer.coverage = NearestNeighbour(width, 1.0)
-    return fuzzer
-
-
-def found(
-    fuzzer: Fuzzer,
-    evaluations: int,
-    *,
-    until: Callable[[dict[str, int]], bool] = lambda causes: False,
-    key: Callable[[Finding, int], str] = lambda finding, oldest: finding.cause,
-) -> dict[str, int]:
-    """Confirmed causes, and after how many evaluations each was found first."""
-    causes: dict[str, int] = {}
-
-    def on_hit(point: Array, oldest: int) -> bool:
-        finding = fuzzer.objective.confirm(point, oldest)
-        if finding is not None:
-            causes.setdefault(key(finding, oldest), 0 if loop is None else loop.progress.evaluations)
-        return finding is not None
-
-    loop: Loop | None = None
-    loop = Loop(
-        fuzzer.space,
-        fuzzer.run,
-        fuzzer.objective,
-        fuzzer.mutators,
-        fuzzer.coverage,
-        fuzzer.rng,
-        lanes=fuzzer.lanes,
-        cover=fuzzer.cover,
-        on_hit=on_hit,
-        per_label=1 << 30,
-    )
-    while loop.progress.evaluations < evaluations and not until(causes):
-        loop.step(min(fuzzer.lanes, evaluations - loop.progress.evaluations))
-    return causes
 
 
 def _broken(causes: dict[str, int]) -> bool:
@@ -243,29 +173,10 @@ def words(options: argparse.Namespace) -> dict[str, Any]:
                 sample_seed=options.sample,
                 rng_seed=run,
             )
-            fuzzer = build(settings)
-            if configuration == "uniform":
-                fuzzer.coverage, fuzzer.mutators = NoCoverage(), [(_Texts(fuzzer.space), 1.0)]
-            else:
-                configured(fuzzer, configuration)
-            samples[configuration].append(float(len(found(fuzzer, options.evaluations))))
+            causes = found(configured(build(settings), configuration), options.evaluations)
+            samples[configuration].append(float(len(causes)))
         _said(options, f"run {run}: " + ", ".join(f"{c} {samples[c][-1]:.0f}" for c in samples))
     return {"words": len((folder / "words.txt").read_text().split()), "found": samples}
-
-
-class _Texts:
-    """Random texts of random lengths."""
-
-    name = "texts"
-
-    def __init__(self, space: Space) -> None:
-        self._space = space
-
-    def children(self, parents: Array, oldest: Array, rng: Rng) -> Array:
-        b, n = parents.shape
-        ids = rng.integers(0, int(self._space.upper[0]) + 1, (b, n))
-        length = rng.integers(1, n + 1, (b, 1))
-        return np.where(np.arange(n) < length, ids, -1).astype(parents.dtype)
 
 
 def throughput(options: argparse.Namespace) -> dict[str, Any]:
@@ -282,11 +193,8 @@ def throughput(options: argparse.Namespace) -> dict[str, Any]:
         ("range:-1e9,1e9", "none"),
         ("nonfinite", "nearest"),
     ):
-        fuzzer = build(Settings(model, objective, coverage=coverage, only_mutators=False))
-        loop = Loop(
-            fuzzer.space, fuzzer.run, fuzzer.objective, fuzzer.mutators, fuzzer.coverage, fuzzer.rng,
-            lanes=fuzzer.lanes, cover=fuzzer.cover, on_hit=lambda point, oldest: False,
-        )  # fmt: skip
+        fuzzer = build(Settings(model, objective, coverage=coverage))
+        loop = fuzzer.loop(lambda point, oldest: False)
         started, processor = time.perf_counter(), time.process_time()
         while time.perf_counter() - started < options.seconds:
             loop.step()

@@ -22,12 +22,11 @@ VOLUME = 1e-10  # of the box, that corner faults take
 
 @dataclass(frozen=True)
 class Faulty:
-    """A network, the ends of its inputs' ranges by name, and the share of the box in which it breaks (a bound)."""
+    """A network, and the ends of its inputs' ranges by name."""
 
     kind: str
     model: onnx.ModelProto
     ranges: dict[str, tuple[float, float]]
-    volume: float
 
 
 class Net:
@@ -39,8 +38,8 @@ class Net:
         self.constants: list[TensorProto] = []
         self.inputs: list[onnx.ValueInfoProto] = []
 
-    def x(self, n: int, name: str = "X", dtype: int = TensorProto.FLOAT) -> str:
-        self.inputs.append(helper.make_tensor_value_info(name, dtype, [1, n]))
+    def x(self, n: int, name: str = "X") -> str:
+        self.inputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, n]))
         return name
 
     def image(self, shape: list[int], name: str = "X") -> str:
@@ -60,14 +59,12 @@ class Net:
     def affine(self, x: str, weight: Any, bias: Any) -> str:
         return self("Gemm", x, self.const(np.atleast_2d(weight)), self.const(np.atleast_1d(bias)), transB=1)
 
-    def reduce(self, op: str, x: str, axis: int = 1) -> str:
-        if op == "ReduceSum":
-            return self(op, x, self.const([axis], np.int64), keepdims=1)
-        return self(op, x, self.const([axis], np.int64), keepdims=1)
+    def reduce(self, op: str, x: str) -> str:
+        return self(op, x, self.const([1], np.int64), keepdims=1)
 
-    def model(self, y: str, dtype: int = TensorProto.FLOAT) -> onnx.ModelProto:
+    def model(self, y: str) -> onnx.ModelProto:
         self.nodes.append(helper.make_node("Identity", [y], ["Y"], name="out"))
-        outputs = [helper.make_tensor_value_info("Y", dtype, None)]
+        outputs = [helper.make_tensor_value_info("Y", TensorProto.FLOAT, None)]
         graph = helper.make_graph(self.nodes, "faulty", self.inputs, outputs, self.constants)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
 
@@ -89,10 +86,6 @@ def scaled(net: Net, x: str, n: int, at: float) -> str:
     """A feature that exceeds `at` near one vertex alone, and is of that size elsewhere."""
     w, cut = corner(net.rng, n)
     return net.affine(x, w * at / cut, 0.0)
-
-
-def _plain(net: Net, y: str, kind: str, volume: float = VOLUME, **ranges: tuple[float, float]) -> Faulty:
-    return Faulty(kind, net.model(y), ranges or {"X": (-1.0, 1.0)}, volume)
 
 
 # ---- corners
@@ -382,4 +375,4 @@ def faulty(kind: str, rng_seed: int = 0) -> Faulty:
     """A network of one kind."""
     maker, ranges = KINDS[kind]
     net = Net(np.random.default_rng([rng_seed, sorted(KINDS).index(kind)]))
-    return Faulty(kind, net.model(maker(net)), ranges, VOLUME)
+    return Faulty(kind, net.model(maker(net)), ranges)

@@ -147,16 +147,6 @@ def _range(text: str) -> tuple[str, tuple[float, float]]:
     return (name if equals else ""), parse_range(ends, "--range [NAME=]LOW,HIGH")
 
 
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not value > 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
-    return value
-
-
 def _positive(text: str) -> float:
     try:
         value = float(text)
@@ -193,7 +183,7 @@ def _parser() -> Parser:
     add("--generate", type=positive_int, default=32, help="words: tokens that the model writes (default 32)")
     add("--sample", type=non_negative_int, metavar="SEED", help="words: sample with this rng seed (default greedy)")
     add("--temperature", type=_positive, default=1.0, help="of sampling (default 1)")
-    add("--budget", type=_seconds, default=60.0, metavar="SECONDS", help="how long (default 60)")
+    add("--budget", type=_positive, default=60.0, metavar="SECONDS", help="how long (default 60)")
     add("--max-evaluations", type=positive_int, metavar="N", help="stop after so many; a batch is finished")
     add("--causes", type=positive_int, metavar="N", help="stop after so many different causes")
     add("--lanes", type=positive_int, help="points of a batch (default: by the model's size)")

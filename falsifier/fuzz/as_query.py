@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.errors import InputError
-from falsifier.fuzz.build import Fuzzer
+from falsifier.fuzz.fuzzer import Fuzzer
 from falsifier.fuzz.hit import Hit
+from falsifier.fuzz.objectives import Scripted
 from falsifier.network import Network
-from falsifier.network.reference import TensorInfo
+from falsifier.query.tree import Kind, NetworkDeclaration, Query, Variable
+from falsifier.query.write import Names, write
+from falsifier.witness.text import decimals
 
 Array = NDArray[Any]
 
@@ -38,88 +41,69 @@ def write_query(hit: Hit, fuzzer: Fuzzer, folder: Path) -> Path | None:
     return folder / QUERY
 
 
-def _networks(hit: Hit, fuzzer: Fuzzer) -> list[Network]:
-    return [model.network for model in fuzzer.objective.reproducer(hit.point, hit.finding).models.values()]
-
-
 def as_query(hit: Hit, fuzzer: Fuzzer) -> str | None:
     """The query's text, None where the objective has no formula (NaN satisfies no comparison).
 
     With two networks the inputs of the second are tied to those of the first, which alone have bounds.
     """
-    atoms = getattr(fuzzer.objective, "atoms", None)
-    if atoms is None:
+    if not isinstance(fuzzer.objective, Scripted):
         return None
-    networks = _networks(hit, fuzzer)
-    lines, outputs, inputs = ["(vnnlib-version <2.0>)"], [], []
-    for i, network in enumerate(networks):
-        ins, outs = network.reference.inputs, network.reference.outputs
-        lines.append(f"(declare-network {'fg'[i]}")
-        lines += [f"    (declare-input X{i}_{k} {_type(v)} {_shape(v)})" for k, v in enumerate(ins)]
-        lines += [f"    (declare-output Y{i}_{k} {_type(v)} {_shape(v)})" for k, v in enumerate(outs)]
-        lines.append(")")
-        inputs.append([_element(f"X{i}_{k}", v, e) for k, v in enumerate(ins) for e in range(v.size)])
-        outputs += [_element(f"Y{i}_{k}", v, e) for k, v in enumerate(outs) for e in range(v.size)]
-    formula = atoms(hit.finding, outputs)
+    query = _declarations(_networks(hit, fuzzer))
+    names = Names(query)
+    inputs: list[list[str]] = [[] for _ in query.networks]
+    outputs = []
+    for network, variable, at in query.offsets():
+        elements = [names(at + e) for e in range(variable.size)]
+        if variable.kind is Kind.INPUT:
+            inputs[query.networks.index(network)] += elements
+        else:
+            outputs += elements
+    formula = fuzzer.objective.atoms(hit.finding, outputs)
     if formula is None:
         return None
-    lower, upper = _ball(hit, fuzzer)
-    for name, low, high, whole in zip(inputs[0], lower, upper, fuzzer.space.lattice, strict=True):
-        lines.append(f"(assert (>= {name} {_number(low, whole)}))")
-        lines.append(f"(assert (<= {name} {_number(high, whole)}))")
+    lines = []
+    lower, upper = (_numbers(end, fuzzer.space.lattice) for end in fuzzer.space.ball(hit.ancestor))
+    for name, low, high in zip(inputs[0], lower, upper, strict=True):
+        lines += [f"(assert (>= {name} {low}))", f"(assert (<= {name} {high}))"]
     for others in inputs[1:]:
         lines += [f"(assert (== {a} {b}))" for a, b in zip(inputs[0], others, strict=True)]
     lines.append(f"(assert {formula})")
-    return "\n".join(lines) + "\n"
+    return write(query) + "\n".join(lines) + "\n"
 
 
-def _ball(hit: Hit, fuzzer: Fuzzer) -> tuple[Array, Array]:
-    """What was searched around the hit's start: the ranges, and the radius where there is one; exact in float64."""
-    space = fuzzer.space
-    centre = hit.ancestor.astype(np.float64)
-    lower = np.maximum(space.lower.astype(np.float64), centre - space.radius)
-    upper = np.minimum(space.upper.astype(np.float64), centre + space.radius)
-    return lower, upper
+def _networks(hit: Hit, fuzzer: Fuzzer) -> list[Network]:
+    return [model.network for model in fuzzer.objective.reproducer(hit.point, hit.finding).models.values()]
 
 
-def _type(info: TensorInfo) -> str:
-    return str(info.dtype)
+def _declarations(networks: Sequence[Network]) -> Query:
+    """The networks, `f` and `g`, without assertions."""
+    declared = []
+    for i, network in enumerate(networks):
+        inputs, outputs = (
+            tuple(Variable(f"{letter}{i}_{k}", kind, str(v.dtype), v.shape) for k, v in enumerate(infos))
+            for letter, kind, infos in (
+                ("X", Kind.INPUT, network.reference.inputs),
+                ("Y", Kind.OUTPUT, network.reference.outputs),
+            )
+        )
+        declared.append(NetworkDeclaration("fg"[i], inputs, outputs))
+    return Query((2, 0), tuple(declared), ())
 
 
-def _shape(info: TensorInfo) -> str:
-    return "[" + ",".join(str(d) for d in info.shape) + "]"
-
-
-def _element(name: str, info: TensorInfo, flat: int) -> str:
-    if not info.shape:
-        return name
-    return f"{name}[{','.join(str(int(i)) for i in np.unravel_index(flat, info.shape))}]"
-
-
-def _number(value: float, whole: Any) -> str:
-    """A decimal without an exponent; of a float variable it has a point."""
-    if whole:
-        return str(int(value))
-    text = f"{Decimal(repr(float(value))):f}"
-    return text if "." in text else f"{text}.0"
+def _numbers(values: Array, whole: Array) -> list[str]:
+    """Decimals; of integer variables without a point."""
+    return [text.partition(".")[0] if w else text for text, w in zip(decimals(values), whole, strict=True)]
 
 
 def _witness(hit: Hit, fuzzer: Fuzzer) -> str:
     """The hit as a 2.0 assignment, outputs as the originals give them."""
+    networks = _networks(hit, fuzzer)
+    slots = []
+    for network in networks:
+        slots += [hit.point, network.reference.run_flat(hit.point.astype(network.reference.dtype))]
+    flat = np.concatenate(slots)
     lines = ["sat"]
-    for i, network in enumerate(_networks(hit, fuzzer)):
-        outputs = network.reference.run_flat(hit.point.astype(network.reference.dtype))
-        for letter, infos, values in (
-            ("X", network.reference.inputs, hit.point),
-            ("Y", network.reference.outputs, outputs),
-        ):
-            at = 0
-            for k, info in enumerate(infos):
-                lines.append(f"{letter}{i}_{k} {_type(info)} {_shape(info)}")
-                lines += [_value(v, info) for v in values[at : at + info.size]]
-                at += info.size
+    for _, variable, at in _declarations(networks).offsets():
+        lines.append(f"{variable.name} {variable.dtype} [{','.join(map(str, variable.shape))}]")
+        lines += decimals(flat[at : at + variable.size].astype(variable.dtype))
     return "\n".join(lines) + "\n"
-
-
-def _value(value: Any, info: TensorInfo) -> str:
-    return str(int(value)) if info.dtype.kind in "iub" else f"{float(value):.17g}"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from numpy.typing import NDArray
 from falsifier.arrays import Rng
 from falsifier.errors import EngineError, InputError, UnsupportedError
 from falsifier.fuzz.coverage import Coverage
+from falsifier.fuzz.fuzzer import Fuzzer
 from falsifier.fuzz.loop import Runner
 from falsifier.fuzz.mutators import Mutator
 from falsifier.fuzz.objectives import Objective, Uphill
@@ -37,32 +36,6 @@ _TRIED = 1e9  # multiplications of all of them together
 _WATCHED = 8192  # activations that coverage by neurons or patterns sees, at most
 _SAMPLES = 256  # points by which the threshold of coverage is measured
 _SHARE = 0.05  # of the median squared distance between their vectors
-
-
-@dataclass
-class Fuzzer:
-    """All parts of a fuzzer. `notes`: what a user should know of how it was put together."""
-
-    settings: Settings
-    network: Network
-    space: Space
-    run: Runner
-    objective: Objective
-    mutators: list[tuple[Mutator, float]]
-    coverage: Coverage
-    cover: Callable[[Seen], Array]
-    lanes: int
-    rng: Rng
-    tries: int = 500  # runs of the original that making one hit small may take
-    notes: list[str] = field(default_factory=list)
-
-    def identity(self) -> dict[str, Any]:
-        """What must be the same when a session goes on."""
-        return {
-            "model": hashlib.sha256(self.network.data).hexdigest(),
-            "starts": hashlib.sha256(self.space.starts.tobytes()).hexdigest(),
-            **self.settings.identity(),
-        }
 
 
 def build(settings: Settings) -> Fuzzer:

@@ -42,7 +42,7 @@ class Exposed:
         import onnxruntime
 
         self._origin = network.origin
-        self._infos = network.reference.inputs
+        self._reference = network.reference
         proto = exposed_model(network, only)
         self.nodes = {name: node for node in proto.graph.node for name in node.output if name}
         self._own = [o.name for o in network.proto().graph.output]
@@ -62,12 +62,8 @@ class Exposed:
 
     def run(self, x: Array) -> dict[str, Array]:
         """Tensors of one point `[n]` by name, in topological order. Raises InputError where onnxruntime fails."""
-        feed, at = {}, 0
-        for info in self._infos:
-            feed[info.name] = x[at : at + info.size].astype(info.dtype).reshape(info.shape)
-            at += info.size
         try:
-            results = self._session.run(self._names, feed)
+            results = self._session.run(self._names, self._reference.feed(x))
         except runtime.errors() as error:
             if runtime.is_out_of_memory(error):
                 raise MemoryError(runtime.one_line(error)) from error

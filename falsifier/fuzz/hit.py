@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from falsifier.errors import InputError
 from falsifier.fuzz.objectives import Finding, Model, Reproducer
 from falsifier.fuzz.space import Space
-from falsifier.network import Network
 
 Array = NDArray[Any]
 
@@ -92,7 +91,6 @@ def record(hit: Hit, space: Space, models: dict[str, str], reproducer: Reproduce
         "largest_change": float(distance.max(initial=0.0)),
         "evaluations": hit.evaluations,
         "seconds": round(hit.seconds, 3),
-        "hits_of_this_cause": hit.count,
         "inputs": [
             {"name": i.name, "shape": list(i.shape), "type": str(i.dtype), "tensor": f"input_{k}.pb"}
             for k, i in enumerate(space.infos)
@@ -137,19 +135,14 @@ def _model_path(model: Model, name: str, folder: Path) -> str:
     """Where the script finds a model, as seen from the folder: the original, or a copy that shows inner tensors."""
     network = model.network
     own = {o.name for o in network.reference.outputs}
-    if all(tensor in own for tensor in model.tensors) and network.path is not None and not is_packed(network):
+    missing = [tensor for tensor in model.tensors if tensor not in own]
+    if not missing and network.path is not None and network.plain:
         return _relative(network.path, folder)
     from falsifier.fuzz.exposed import exposed_model
 
-    missing = [tensor for tensor in model.tensors if tensor not in own]
     proto = exposed_model(network, missing) if missing else network.proto()
     (folder / f"{name}.onnx").write_bytes(proto.SerializeToString())
     return f"{name}.onnx"
-
-
-def is_packed(network: Network) -> bool:
-    """Whether the file is gzip, which onnxruntime does not read."""
-    return network.path is not None and network.path.read_bytes()[:2] == b"\x1f\x8b"
 
 
 def _original(model: Model, folder: Path) -> str | None:

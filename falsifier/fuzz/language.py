@@ -174,7 +174,7 @@ def _session(network: Network) -> Any:
     import onnxruntime
 
     options = runtime.session_options(threads=1)
-    model = str(network.path) if network.path is not None and network._data is None else network.data
+    model = str(network.path) if network.plain else network.data
     try:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except runtime.errors() as error:

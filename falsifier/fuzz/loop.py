@@ -71,7 +71,6 @@ class Loop:
         per_label: int = 3,
         on_keep: Callable[[Entries, int], None] | None = None,
         restore: Callable[[Entries], Array] | None = None,
-        entries: int | None = None,
     ) -> None:
         self.space, self._run, self.objective = space, run, objective
         self._mutators = [m for m, _ in mutators]
@@ -85,13 +84,12 @@ class Loop:
         starts = space.starts
         seen = run(starts)
         vectors = cover(seen)
-        self.entries = Entries(starts, vectors, entries)
+        self.entries = Entries(starts, vectors)
         self.coverage.restore(vectors)
         if restore is not None:
             self.coverage.restore(restore(self.entries))
         own = np.arange(len(starts))
         self._take(starts, own, seen, "starts")
-        self._note()
 
     def go(self, budget: Budget, between: Callable[[Progress], bool] = lambda progress: True) -> None:
         """Batches until the budget is used up, or `between`, called after each, says no."""
@@ -111,13 +109,11 @@ class Loop:
         mutator = self._mutators[int(self._rng.choice(self._weights, 1)[0])]
         scored = bool(np.isfinite(self._best))
         parents = self.entries.choose(self._rng, lanes, scored=scored)
-        ancestors = self.entries.points[self.entries.oldest[parents]]
         children = mutator.children(self.entries.points[parents], self.entries.oldest[parents], self._rng)
         home = getattr(mutator, "home", None)
         if home is not None:  # its points are its own: it says which starts they descend from
             parents = home
-            ancestors = self.entries.points[self.entries.oldest[parents]]
-        children = self.space.project(children, ancestors)
+        children = self.space.project(children, self.entries.points[self.entries.oldest[parents]])
         self.progress.evaluations += getattr(mutator, "evaluations", 0)
         self._take(children, parents, self._run(children), mutator.name)
 

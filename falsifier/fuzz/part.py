@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from falsifier.errors import EngineError
 from falsifier.network import runtime
 from falsifier.network.onnx_graph import write_graph
+from falsifier.network.onnxruntime_engine import Session
 from falsifier.network.program import Builder, Value
 
-Array = NDArray[Any]
 
-
-class Part:
+class Part(Session):
     """A session for some values of a program. Raises EngineError where onnxruntime has no kernel for a primitive."""
 
     def __init__(self, build: Builder, inputs: Sequence[Value], outputs: Sequence[Value], threads: int) -> None:
@@ -32,20 +27,10 @@ class Part:
             self._held = [onnxruntime.OrtValue.ortvalue_from_numpy(a) for a in graph.shared.values()]
             options.add_external_initializers(list(graph.shared), self._held)
         try:
-            self._session = onnxruntime.InferenceSession(graph.model, options, providers=["CPUExecutionProvider"])
+            session = onnxruntime.InferenceSession(graph.model, options, providers=["CPUExecutionProvider"])
         except runtime.errors() as error:
             raise EngineError(f"onnxruntime does not take the watched program: {runtime.one_line(error)}") from error
-        self._inputs = {i.name for i in self._session.get_inputs()}
-
-    def run(self, feed: dict[str, Array]) -> list[Array]:
-        """The outputs, in order. Raises EngineError for a run that fails, MemoryError where memory runs out."""
-        try:
-            results = self._session.run(None, {k: v for k, v in feed.items() if k in self._inputs})
-        except runtime.errors() as error:
-            if runtime.is_out_of_memory(error):
-                raise MemoryError(runtime.one_line(error)) from error
-            raise EngineError(f"onnxruntime fails in the watched program: {runtime.one_line(error)}") from error
-        return [np.asarray(r) for r in results]
+        super().__init__(session)
 
 
 def _own(build: Builder, value: Value) -> Value:

@@ -72,19 +72,11 @@ def _half(network: Network) -> Any:
 def _samples(network: Network, inputs: Any, rng_seed: int) -> list[dict[str, Array]]:
     from falsifier.fuzz.starts import read_arrays
 
-    infos = network.reference.inputs
     if inputs is not None:
-        flat = read_arrays(inputs, infos)[0][:_GIVEN]
+        flat = read_arrays(inputs, network.reference.inputs)[0][:_GIVEN]
     else:
         flat = np.random.Generator(np.random.PCG64(rng_seed)).random((_RANDOM, network.reference.n))
-    samples = []
-    for row in flat:
-        sample, at = {}, 0
-        for info in infos:
-            sample[info.name] = row[at : at + info.size].astype(info.dtype).reshape(info.shape)
-            at += info.size
-        samples.append(sample)
-    return samples
+    return [network.reference.feed(row) for row in flat]
 
 
 def _integers(network: Network, samples: list[dict[str, Array]], per_channel: bool) -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from falsifier.errors import FalsifierError, InputError
-from falsifier.fuzz.hit import INPUTS, RECORD, SCRIPT, is_packed, read_record
+from falsifier.fuzz.hit import INPUTS, RECORD, SCRIPT, read_record
 
 
 class Outcome(Enum):
@@ -85,7 +85,7 @@ def _model(folder: Path, name: str, known: dict[str, Any], models: Mapping[str, 
     network = load(original.resolve())
     own = {o.name for o in network.reference.outputs}
     missing = [t for t in known["tensors"] if t not in own]
-    if not missing and not is_packed(network):
+    if not missing and network.plain:
         return original.resolve()
     proto = exposed_model(network, missing)
     shown = {o.name for o in proto.graph.output}

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from falsifier.budget import Budget
-from falsifier.fuzz.build import Fuzzer, build
+from falsifier.fuzz.build import build
 from falsifier.fuzz.findings import Findings
+from falsifier.fuzz.fuzzer import Fuzzer
 from falsifier.fuzz.hit import Hit, read_record
 from falsifier.fuzz.loop import Loop, Progress
 from falsifier.fuzz.settings import Settings
@@ -129,16 +130,8 @@ def run(fuzzer: Fuzzer, told: Callable[[Progress, Findings], None] | None = None
         return True
 
     with _signals(asked):
-        loop = Loop(
-            fuzzer.space,
-            fuzzer.run,
-            fuzzer.objective,
-            fuzzer.mutators,
-            fuzzer.coverage,
-            fuzzer.rng,
-            lanes=fuzzer.lanes,
-            cover=fuzzer.cover,
-            on_hit=findings.offer,
+        loop = fuzzer.loop(
+            findings.offer,
             on_keep=None if store is None else store.keep,
             restore=None if store is None or not settings.resume else store.restore,
         )

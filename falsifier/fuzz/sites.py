@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from falsifier.network.program import Program, Value
+from falsifier.network.program import Program, Value, depending
 
 
 class Way(Enum):
@@ -70,7 +70,7 @@ def sites(program: Program) -> list[Site]:
     found: dict[str, Site] = {}
     partners: dict[str, str] = {}
     made: set[str] = set()
-    moving = _moving(program)
+    moving = depending(program, program.inputs[:1])  # with the points
     for primitive in program.primitives:
         together = []
         for name, theirs in zip(primitive.inputs, _READS.get(primitive.op, ()), strict=False):
@@ -101,15 +101,6 @@ def sites(program: Program) -> list[Site]:
         Site(found[name].value, tuple(ways[name]), found[name].op, place.get(partners.get(name, ""), -1))
         for name in kept
     ]
-
-
-def _moving(program: Program) -> set[str]:
-    """What depends on the points."""
-    moving = set(program.inputs[:1])
-    for primitive in program.primitives:
-        if not moving.isdisjoint(primitive.inputs):
-            moving.update(primitive.outputs)
-    return moving
 
 
 def goals(found: list[Site]) -> Iterator[tuple[int, Way]]:

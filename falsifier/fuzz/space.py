@@ -66,6 +66,12 @@ class Space:
         outside = np.abs(end.astype(np.float64) - wide) > self.radius
         return np.asarray(np.where(outside, np.nextafter(end, ancestor), end))
 
+    def ball(self, centre: Array) -> tuple[Array, Array]:
+        """The ends, `[..., n]` in float64, of what lies within the ranges and around `centre` `[..., n]`."""
+        wide = centre.astype(np.float64)
+        lower = np.maximum(self.lower.astype(np.float64), wide - self.radius)
+        return lower, np.minimum(self.upper.astype(np.float64), wide + self.radius)
+
     def split(self, x: Array) -> dict[str, Array]:
         """`[b, n]` as the network's inputs, `[b, *shape]` by name, each in its own type."""
         parts, at = {}, 0
@@ -99,11 +105,7 @@ class Space:
         """`[count, n]`, uniform in the ranges, or around randomly drawn starts where there is a radius."""
         draws = rng.uniform((count, self.n), self.lower)
         centre = self.starts[rng.integers(0, len(self.starts), (count,))]
-        lower, upper = self.lower.astype(np.float64), self.upper.astype(np.float64)
-        capped = np.isfinite(self.radius)
-        if capped.any():
-            lower = np.where(capped, np.maximum(lower, centre - self.radius), lower)
-            upper = np.where(capped, np.minimum(upper, centre + self.radius), upper)
+        lower, upper = self.ball(centre)
         x = (lower + draws * (upper - lower)).astype(self.dtype)
         return self.project(x, centre)
 

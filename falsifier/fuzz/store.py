@@ -1,7 +1,7 @@
 """A fuzzing session on disk: one folder with a database of entries and progress, and the folders of the hits.
 
-What was kept is written once a second, in one transaction: a killed process loses no more than that. One process writes
-at a time.
+What was kept is written twice a second, in one transaction: a killed process loses little more than that. One process
+writes at a time.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class Watch:
         self.watched: tuple[Value, ...] = ()
         if finite:
             self.watched = tuple(_watched(self._watchable.builder)) or (self._watchable.value(lowered.y),)
-        self.n, self.m, self.dtype = lowered.n, lowered.m, lowered.dtype
+        self.m, self.dtype = lowered.m, lowered.dtype
 
     @property
     def width(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from falsifier.errors import UnsupportedError
 from falsifier.network.operators import PRIMITIVES
-from falsifier.network.program import WINDOW, Builder, Value
+from falsifier.network.program import WINDOW, Builder, Value, depending
 
 _PLACING = {
     "Add", "Cast", "Concat", "DequantizeLinear", "Expand", "Gather", "GatherElements", "GatherND",
@@ -26,10 +26,7 @@ def add_adjoint(build: Builder, seeds: Mapping[str, Value]) -> dict[str, Value]:
     program = build.program
     forward = list(program.primitives)
     inputs = [name for name in program.inputs if name != WINDOW]
-    moving = set(inputs)  # what depends on the inputs
-    for primitive in forward:
-        if not moving.isdisjoint(primitive.inputs):
-            moving.update(primitive.outputs)
+    moving = depending(program, inputs)
     gradients: dict[str, Value] = dict(seeds)
     for primitive in reversed(forward):
         if gradients.keys().isdisjoint(primitive.outputs) or moving.isdisjoint(primitive.inputs):

@@ -45,6 +45,11 @@ class Network:
         self.engines: dict[tuple[str, str], Engine] = {}  # made so far, by name and the device asked for
 
     @property
+    def plain(self) -> bool:
+        """Whether there is a file that onnxruntime reads itself: it is not packed."""
+        return self.path is not None and self._data is None
+
+    @property
     def data(self) -> bytes:
         """The model's bytes, unpacked."""
         if self._data is not None:
@@ -56,9 +61,8 @@ class Network:
     def reference(self) -> Reference:
         """The original in onnxruntime. Raises InputError where it cannot be loaded, or lacks a hidden tensor."""
         # a file by its path, so that onnxruntime finds external data; a packed one by its bytes
-        plain = self.path is not None and self._data is None
-        model: str | bytes = str(self.path) if plain else self.data
-        folder = None if plain or self.path is None else str(self.path.parent.resolve())
+        model: str | bytes = str(self.path) if self.plain else self.data
+        folder = None if self.plain or self.path is None else str(self.path.parent.resolve())
         if self.hidden:
             from falsifier.network.hidden_reference import HiddenReference
 

@@ -51,8 +51,8 @@ class OnnxruntimeEngine:
         self._shared: dict[int, tuple[Array, Any]] = {}
         graph = write_graph(lowered.program, [lowered.x], [lowered.y], as_integers=True)
         self._forward = self._session(graph, fuse_integers=True)
-        self._inner: dict[tuple[str, ...], _Session] = {}
-        self._ascents: dict[Reduction, _Session] = {}
+        self._inner: dict[tuple[str, ...], Session] = {}
+        self._ascents: dict[Reduction, Session] = {}
 
     @cached_property
     def differentiable(self) -> bool:
@@ -150,13 +150,13 @@ class OnnxruntimeEngine:
         return _Adjoint(self._lowered)
 
     @cached_property
-    def _vjp(self) -> _Session:
+    def _vjp(self) -> Session:
         lowered, adjoint = self._lowered, self._adjoint
         assert adjoint.gradient is not None
         inputs = [lowered.x, adjoint.seed, *adjoint.windows]
         return self._session(write_graph(adjoint.build.program, inputs, [lowered.y, adjoint.gradient]))
 
-    def _ascent(self, reduction: Reduction) -> _Session:
+    def _ascent(self, reduction: Reduction) -> Session:
         if reduction not in self._ascents:
             self._ascents[reduction] = self._session(self._adjoint.with_objective(reduction))
         return self._ascents[reduction]
@@ -189,7 +189,7 @@ class OnnxruntimeEngine:
             return GraphOptimizationLevel.ORT_DISABLE_ALL
         return GraphOptimizationLevel.ORT_ENABLE_BASIC
 
-    def _session(self, graph: Graph, *, fuse_integers: bool = False) -> _Session:
+    def _session(self, graph: Graph, *, fuse_integers: bool = False) -> Session:
         """`fuse_integers`: let onnxruntime compute quantised layers with integers, as it does in the original."""
         import onnxruntime
 
@@ -211,10 +211,10 @@ class OnnxruntimeEngine:
             if runtime.is_out_of_memory(error):
                 raise MemoryError(runtime.one_line(error)) from error
             raise EngineError(f"onnxruntime does not take the batched program: {runtime.one_line(error)}") from error
-        return _Session(session)
+        return Session(session)
 
 
-class _Session:
+class Session:
     """A session whose failures are this package's exceptions."""
 
     def __init__(self, session: Any) -> None:

@@ -114,6 +114,15 @@ def needed_primitives(program: Program, outputs: Iterable[str]) -> list[Primitiv
     return kept[::-1]
 
 
+def depending(program: Program, inputs: Iterable[str]) -> set[str]:
+    """The inputs that are named, and all values that depend on them."""
+    moving = set(inputs)
+    for primitive in program.primitives:
+        if not moving.isdisjoint(primitive.inputs):
+            moving.update(primitive.outputs)
+    return moving
+
+
 class Builder:
     """Appends primitives to a program."""
 

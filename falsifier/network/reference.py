@@ -130,10 +130,13 @@ class Reference:
         """The hidden tensors of one sample and its outputs, with the arguments and errors of `run`."""
         return [], self.run(arrays)
 
+    def feed(self, x: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """A point `[n]` as the inputs by name, each in its own shape and type."""
+        return {i.name: x[start:stop].astype(i.dtype).reshape(i.shape) for i, start, stop in self._places}
+
     def run_flat(self, x: NDArray[Any]) -> NDArray[Any]:
         """`[n]` -> `[m]`: inputs and outputs concatenated row-major, in float32 (float64 where an input is float64)."""
-        feed = {i.name: x[start:stop].astype(i.dtype).reshape(i.shape) for i, start, stop in self._places}
-        results = self._run(feed)
+        results = self._run(self.feed(x))
         if len(results) == 1:
             return results[0].ravel().astype(self.dtype, copy=False)
         return np.concatenate([r.ravel().astype(self.dtype, copy=False) for r in results])

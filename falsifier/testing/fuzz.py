@@ -17,7 +17,6 @@ from falsifier.fuzz.coverage import Coverage
 from falsifier.fuzz.mutators import Mutator
 from falsifier.fuzz.objectives import Objective
 from falsifier.fuzz.space import Space, make_space
-from falsifier.fuzz.watch import Seen
 from falsifier.network.reference import TensorInfo
 
 Array = NDArray[Any]
@@ -141,8 +140,3 @@ class CoverageContract:
         vectors[0], vectors[1, 0], vectors[2, 1] = np.nan, np.inf, -np.inf
         new = coverage.novel(vectors, np.zeros_like(vectors))
         assert set(np.asarray(new).tolist()) <= set(range(4))
-
-
-def seen(outputs: Array) -> Seen:
-    """Outputs `[b, m]` of a batch in which nothing else was seen."""
-    return Seen(outputs, np.zeros((len(outputs), 0), np.bool_))

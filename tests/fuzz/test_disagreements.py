@@ -15,6 +15,8 @@ from falsifier.fuzz.quantize import quantize
 from falsifier.fuzz.replay import Outcome, replay
 from falsifier.fuzz.run import fuzz
 from falsifier.fuzz.settings import Settings
+from falsifier.query import read
+from falsifier.witness.text import read_witness
 
 
 def network(outputs: int = 4) -> onnx.ModelProto:
@@ -97,6 +99,22 @@ def test_a_range_and_its_query(folder: Path, tmp_path: Path) -> None:
     lines = (where / "witness.txt").read_text().splitlines()
     assert lines[0] == "sat"
     assert [float(v) for v in lines[2:10]] == [float(v) for v in hit.point]
+
+
+def test_a_witness_of_tiny_numbers_is_read_back(tmp_path: Path) -> None:
+    """2.0 has no exponents: what is below 1e-6 is written out."""
+    model = models.save(models.chain([("Neg", [], {})], [1, 2], [1, 2]), tmp_path / "neg.onnx")
+    settings = Settings(
+        model, "range:-1e-7,1", ranges={"": (-1e-6, 1e-6)}, out=tmp_path / "s", max_evaluations=2000, seconds=1e9,
+        as_vnnlib=True,
+    )  # fmt: skip
+    report = fuzz(settings)
+    for cause, where in report.folders.items():
+        text = (where / "witness.txt").read_text()
+        assert "e-" not in text
+        assignment = read_witness(read(where / "query.vnnlib"), text)
+        np.testing.assert_array_equal(assignment.inputs[0].astype(np.float32), report.hits[cause].point)
+    assert report.folders
 
 
 def test_another_class_around_starts(folder: Path, tmp_path: Path) -> None:

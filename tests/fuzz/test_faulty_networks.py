@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from falsifier.arrays import Rng
 from falsifier.fuzz.build import build
-from falsifier.fuzz.loop import Loop
 from falsifier.fuzz.run import run
 from falsifier.fuzz.settings import Settings
 
@@ -32,13 +31,9 @@ def evaluations_to_find(kind: str, rng_seed: int, most: int) -> int:
             found.append(loop.progress.evaluations)
         return finding is not None
 
-    loop = Loop(
-        fuzzer.space, fuzzer.run, fuzzer.objective, fuzzer.mutators, fuzzer.coverage, fuzzer.rng,
-        lanes=256, cover=fuzzer.cover, on_hit=lambda point, oldest: False,
-    )  # fmt: skip
     if fuzzer.objective.confirm(fuzzer.space.starts[0], 0) is not None:
         return 1  # at the centre
-    loop._on_hit = on_hit
+    loop = fuzzer.loop(on_hit)
     while not found and loop.progress.evaluations < most:
         loop.step()
     return found[0] if found else most

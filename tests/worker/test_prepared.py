@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from falsifier.errors import EngineError, UnsupportedError
 from falsifier.falsify import Prepared, falsify
 from falsifier.network import Network
-from falsifier.network.onnxruntime_engine import _Session
+from falsifier.network.onnxruntime_engine import Session
 from falsifier.network.reference import Reference
 from falsifier.verdict import Verdict
 
@@ -60,7 +60,7 @@ def test_warming_evaluates_nothing_of_the_query(atom: str, monkeypatch: pytest.M
         return wrapped
 
     monkeypatch.setattr(Reference, "_run", noting(Reference._run))
-    monkeypatch.setattr(_Session, "run", noting(_Session.run))
+    monkeypatch.setattr(Session, "run", noting(Session.run))
     prepared = Prepared(network(), query(atom))
     prepared.warm()
     assert seen

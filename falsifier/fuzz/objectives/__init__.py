@@ -66,8 +66,6 @@ class Objective(Protocol):
     """Judges batches while searching, and single points on the original files before they are reported."""
 
     name: str
-    finite: bool  # whether it looks at which tensors are not finite
-    tensors: tuple[str, ...]  # inner tensors that it reads, by the model's names
 
     def judge(self, x: Array, seen: Seen, oldest: Array) -> Judged:
         """A whole batch `[b, n]`. oldest: int64 `[b]`, the starts that the points descend from."""
@@ -91,6 +89,7 @@ class Uphill(Protocol):
         ...
 
 
+@runtime_checkable
 class Scripted(Protocol):
     """What a query needs to know of an objective: see `as_query`."""
 

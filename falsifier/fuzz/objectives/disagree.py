@@ -12,6 +12,7 @@ from falsifier.errors import EngineError, InputError
 from falsifier.fuzz.objectives import Finding, Judged, Model, Reproducer
 from falsifier.fuzz.watch import Seen
 from falsifier.network import Network
+from falsifier.witness.text import decimals
 
 Array = NDArray[Any]
 
@@ -24,8 +25,6 @@ class Disagree:
     """
 
     name = "disagree"
-    finite = False
-    tensors: tuple[str, ...] = ()
 
     def __init__(self, network: Network, against: Network, tolerance: float | None = None) -> None:
         self._network, self._against, self._tolerance = network, against, tolerance
@@ -156,7 +155,7 @@ class Disagree:
         m = len(names) // 2
         ours, theirs = names[:m], names[m:]
         if self._tolerance is not None:
-            k, bound = finding.details["element"], _decimal(self._tolerance)
+            k, (bound,) = finding.details["element"], decimals(np.array([self._tolerance], np.float64))
             return f"(or (> (- {ours[k]} {theirs[k]}) {bound}) (> (- {theirs[k]} {ours[k]}) {bound}))"
         i, j = finding.details["class"], finding.details["against_class"]
         start = finding.details["row"] * self._classes
@@ -164,9 +163,3 @@ class Disagree:
         parts = [f"({'>' if k == j else '>='} {a[i]} {a[k]})" for k in range(self._classes) if k != i]
         parts += [f"({'>' if k == i else '>='} {b[j]} {b[k]})" for k in range(self._classes) if k != j]
         return f"(and {' '.join(parts)})"
-
-
-def _decimal(value: float) -> str:
-    from decimal import Decimal
-
-    return f"{Decimal(repr(float(value))):f}"

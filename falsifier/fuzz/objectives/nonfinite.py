@@ -25,8 +25,6 @@ class NonFinite:
     """
 
     name = "nonfinite"
-    finite = True
-    tensors: tuple[str, ...] = ()
 
     def __init__(self, network: Network, watch: Watching, starts: Array) -> None:
         self._network, self._watch = network, watch

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from falsifier.errors import EngineError
 from falsifier.fuzz.objectives import Finding, Judged, Model, Reproducer
 from falsifier.fuzz.watch import Seen
 from falsifier.network import Network
+from falsifier.witness.text import decimals
 
 Array = NDArray[Any]
 
@@ -21,8 +21,6 @@ class OutsideRange:
     """Outputs below `low` or above `high`; a cause is an output element and a side. NaN is no hit."""
 
     name = "range"
-    finite = False
-    tensors: tuple[str, ...] = ()
 
     def __init__(self, network: Network, low: float, high: float) -> None:
         self._network, self._low, self._high = network, low, high
@@ -75,15 +73,14 @@ class OutsideRange:
 
     def atoms(self, finding: Finding, names: Sequence[str]) -> str | None:
         sign = ">" if finding.details["side"] == "above" else "<"
-        return f"({sign} {names[finding.details['element']]} {Decimal(repr(finding.details['bound'])):f})"
+        (bound,) = decimals(np.array([finding.details["bound"]]))
+        return f"({sign} {names[finding.details['element']]} {bound})"
 
 
 class AnotherClass:
     """The class of the first output must be that of the start that a point descends from (or its label)."""
 
     name = "top1"
-    finite = False
-    tensors: tuple[str, ...] = ()
 
     def __init__(self, network: Network, starts: Array, labels: Array | None = None) -> None:
         self._network = network

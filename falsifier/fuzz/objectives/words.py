@@ -38,8 +38,6 @@ class Words:
     """
 
     name = "words"
-    finite = False
-    tensors: tuple[str, ...] = ()
 
     def __init__(self, model: LanguageModel, words: Sequence[str]) -> None:
         self._model, self.words = model, tuple(words)

@@ -37,12 +37,10 @@ def _code(text: str) -> int:
 class Written:
     """Wraps the function `name` = "module:function". Raises InputError for what it returns, if it is of no use."""
 
-    finite = False
-
     def __init__(self, name: str, function: Callable[..., Any], network: Network, space: Space) -> None:
         self.name, self._function, self._network, self._space = name, function, network, space
-        self.tensors: tuple[str, ...] = tuple(getattr(function, "tensors", ()))
-        self._exposed = Exposed(network, self.tensors) if self.tensors else None
+        self._tensors: tuple[str, ...] = tuple(getattr(function, "tensors", ()))
+        self._exposed = Exposed(network, self._tensors) if self._tensors else None
         self._places: list[tuple[str, int, tuple[int, ...]]] = []
         at = 0
         for info in network.reference.outputs:
@@ -82,7 +80,7 @@ class Written:
         inner = {}
         if self._exposed is not None:
             every = self._exposed.run(x)
-            inner = {name: every[name].reshape(1, -1) for name in self.tensors}
+            inner = {name: every[name].reshape(1, -1) for name in self._tensors}
         score, labels = self._call(x[None], outputs, inner)
         if not (score[0] if score.dtype.kind == "b" else score[0] >= 0):
             return None
@@ -99,10 +97,10 @@ class Written:
             "names = [o.name for o in model.get_outputs()]",
             "batch = lambda v: v if v.shape[:1] == (1,) else v[None]",
             "outputs = {n: batch(r) for n, r in zip(names, run(model, feed))}",
-            f"activations = {{n: outputs[n].reshape(1, -1) for n in {list(self.tensors)!r}}}",
+            f"activations = {{n: outputs[n].reshape(1, -1) for n in {list(self._tensors)!r}}}",
             "score = objective({n: batch(v) for n, v in feed.items()}, outputs, activations)",
             "score = (score[0] if isinstance(score, tuple) else score)[0]",
             "print('score', score)",
             "reproduced = bool(score if getattr(score, 'dtype', None) == bool else score >= 0)",
         ]
-        return Reproducer({"model": Model(self._network, self.tensors)}, lines)
+        return Reproducer({"model": Model(self._network, self._tensors)}, lines)
