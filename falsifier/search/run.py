@@ -14,18 +14,15 @@ from falsifier.records import record
 from falsifier.search.candidates import Candidates
 from falsifier.search.groups import Confirm, Groups
 from falsifier.search.ledger import Ledger
-from falsifier.search.pace import Pace, Work
+from falsifier.search.pace import Pace, Work, screening, work_of
 from falsifier.search.result import StageRecord
 from falsifier.search.source import ProblemSource
 
 if TYPE_CHECKING:
     from falsifier.problem import Problem
 
-_FEW = 256  # targets that a point is judged against in next to no time
 _SCREENED = 1 << 23  # margins of points against targets held at once
 _REBASED = 256  # targets whose best points the batched engine judges anew
-
-
 _SLOW = 0.005  # seconds of a sample from which a first gradient round takes longer than bringing up a device
 _BRING_UP = 6.0  # seconds left that an accelerator is brought up for: twice what that takes
 _WHOLE = 2.0**24  # magnitude from which float32 has no fractions
@@ -174,7 +171,7 @@ class Run:
 
     def evaluate(self, problem: Problem, points: Array, target: Array) -> NDArray[np.float64]:
         """Margins `[b]`, on the host, of points `[b, f]` against their targets `[b]`. Serves ledger and door."""
-        with self.timed(work_of(self, problem), points.shape[0]):
+        with self.timed(work_of(problem), points.shape[0]):
             margin = host_margin(problem.evaluate(points, target).margin)
         self.offer(problem, points, target, margin)
         return margin
@@ -186,7 +183,7 @@ class Run:
             part = points[first : first + size]
             if self.over():
                 return
-            with self.timed(screening(self, problem), part.shape[0]):
+            with self.timed(screening(problem), part.shape[0]):
                 margin = host_margin(problem.screen(part))
             lane = np.argmax(margin, axis=0)
             aim = np.arange(problem.t)
@@ -196,7 +193,7 @@ class Run:
 
     def screen_boxes(self, problem: Problem, points: Array, box: NDArray[np.int64]) -> None:
         """Judge points `[b, f]` of boxes `[b]` against all targets of their own box; serves ledger and door."""
-        with self.timed(work_of(self, problem), points.shape[0]):
+        with self.timed(work_of(problem), points.shape[0]):
             margin = host_margin(problem.screen_boxes(points, box))
         aims = problem.in_box[box]
         size = max(1, _SCREENED // max(1, aims.shape[1] * problem.f))
@@ -276,16 +273,6 @@ def bounds(problem: Problem, aim: Array) -> tuple[Array, Array]:
     Half the memory traffic of a step where lanes are wide.
     """
     return problem.box(aim[:1] if problem.shared_box else aim)
-
-
-def work_of(run: Run, problem: Problem) -> Work:
-    """Which kind of work evaluating a problem is."""
-    return Work.SINGLE if problem.serial else Work.BATCH
-
-
-def screening(run: Run, problem: Problem) -> Work:
-    """Which kind of work screening a problem is."""
-    return work_of(run, problem) if problem.serial or problem.t <= _FEW else Work.SCREEN
 
 
 def host_margin(margin: Array) -> NDArray[np.float64]:

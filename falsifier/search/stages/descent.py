@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from falsifier.arrays import Array, Rng, as_like, namespace
 from falsifier.search.allocation import spread
-from falsifier.search.run import Run, host_margin, work_of
+from falsifier.search.pace import work_of
+from falsifier.search.run import Run, host_margin
 from falsifier.search.starts import mixed, place, uniform
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Descent:
     def turn(self, run: Run) -> None:
         """Steps until the time is up."""
         problem = run.batched
-        fits = run.pace.fits(work_of(run, problem), max(run.left(), 0.0), _PROBES)
+        fits = run.pace.fits(work_of(problem), max(run.left(), 0.0), _PROBES)
         lanes = int(np.clip(min(_PROBES, fits // 8) // problem.f, 2, 64))
         if run.width > 1:
             most = max(2, min(64 * run.width, _NUMBERS // (problem.f * (problem.f + 1))))
@@ -94,7 +95,7 @@ class _Group:
 
     def _evaluate(self, points: Array, target: NDArray[np.int64]) -> Array:
         problem, run = self.problem, self.run
-        with run.timed(work_of(run, problem), points.shape[0]):
+        with run.timed(work_of(problem), points.shape[0]):
             evaluation = problem.evaluate(points, as_like(target, problem.like))
             margin = host_margin(evaluation.margin)
         run.offer(problem, points, target, margin)

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.arrays import Array, as_like, namespace, step, to_host
-from falsifier.search.run import Run, host_margin, work_of
+from falsifier.search.pace import work_of
+from falsifier.search.run import Run, host_margin
 
 if TYPE_CHECKING:
     from falsifier.problem import Problem
@@ -60,7 +61,7 @@ class LastBits:
         near = margin > -_FLOOR * unit
         aims, parents, margin, unit = aims[near], parents[as_like(near, problem.like)], margin[near], unit[near]
         asked = self._show(run, problem, parents, aims, margin, unit, _ASKED)
-        while aims.size and run.going(aims.size * _CHILDREN, work_of(run, problem)):
+        while aims.size and run.going(aims.size * _CHILDREN, work_of(problem)):
             target = np.repeat(aims, _CHILDREN)
             children = self._moved(run, problem, parents, target)
             values = run.evaluate(problem, children, as_like(target, problem.like))
