@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arrays import Array, Rng, as_like, to_host
+from falsifier.arrays import Array, Rng, as_like, beside, to_host
 from falsifier.budget import Budget
 from falsifier.records import record
 from falsifier.search.candidates import Candidates
@@ -20,6 +20,7 @@ from falsifier.search.source import ProblemSource
 
 if TYPE_CHECKING:
     from falsifier.problem import Problem
+    from falsifier.values import Evaluation
 
 _SCREENED = 1 << 23  # margins of points against targets held at once
 _REBASED = 256  # targets whose best points the batched engine judges anew
@@ -171,10 +172,15 @@ class Run:
 
     def evaluate(self, problem: Problem, points: Array, target: Array) -> NDArray[np.float64]:
         """Margins `[b]`, on the host, of points `[b, f]` against their targets `[b]`. Serves ledger and door."""
+        return self.judge(problem, points, target)[1]
+
+    def judge(self, problem: Problem, points: Array, target: Array) -> tuple[Evaluation, NDArray[np.float64]]:
+        """`evaluate`, for callers that look at outputs or slacks as well. `target` `[b]` may lie on the host."""
         with self.timed(work_of(problem), points.shape[0]):
-            margin = host_margin(problem.evaluate(points, target).margin)
+            evaluation = problem.evaluate(points, beside(target, problem.like))
+            margin = host_margin(evaluation.margin)
         self.offer(problem, points, target, margin)
-        return margin
+        return evaluation, margin
 
     def screen(self, problem: Problem, points: Array) -> None:
         """Judge every point `[b, f]` against every target; serves ledger and door."""
