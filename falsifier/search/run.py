@@ -31,12 +31,11 @@ _WHOLE = 2.0**24  # magnitude from which float32 has no fractions
 
 @record
 class Found:
-    """A confirmed point `[n]`, its target and group, and the stage that found it."""
+    """A confirmed point `[n]`, its target, and the stage that found it."""
 
     stage: str
     target: int
     point: NDArray[Any]
-    group: int = 0
 
 
 @dataclass
@@ -241,9 +240,8 @@ class Run:
         return confirmed
 
     def _found(self, aim: int, point: NDArray[Any]) -> None:
-        group = int(self.groups.of[aim])
-        self._close(group)
-        self.finds.append(Found(self.stage, aim, point, group))
+        self._close(int(self.groups.of[aim]))
+        self.finds.append(Found(self.stage, aim, point))
 
     @property
     def record(self) -> StageRecord:
