@@ -61,8 +61,6 @@ class Net:
         return self("Gemm", x, self.const(np.atleast_2d(weight)), self.const(np.atleast_1d(bias)), transB=1)
 
     def reduce(self, op: str, x: str, axis: int = 1) -> str:
-        if op == "ReduceSum":
-            return self(op, x, self.const([axis], np.int64), keepdims=1)
         return self(op, x, self.const([axis], np.int64), keepdims=1)
 
     def model(self, y: str, dtype: int = TensorProto.FLOAT) -> onnx.ModelProto:
