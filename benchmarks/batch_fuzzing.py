@@ -21,8 +21,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import sys
 import time
@@ -36,6 +34,7 @@ import numpy as np
 from fuzzing_plots import NO_MATPLOTLIB, curves, sensitivity, speedups
 from fuzzing_specifications import FAMILIES, Specifications, specifications
 from fuzzing_statistics import NO_SCIPY, compared, grid, table
+from peers_machine import load_average, machine, versions
 
 from falsifier.arrays import Array, Rng, to_host
 from falsifier.problem import Problem
@@ -253,8 +252,9 @@ def experiments(options: argparse.Namespace) -> dict[str, Any]:
     report: dict[str, Any] = {
         "benchmark": "batch_fuzzing",
         "units": {"seconds": "s of wall time", "violations": "children with margin >= 0", "B": "specifications"},
-        "machine": {"processors": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()},
-        "load": os.getloadavg(),
+        "machine": machine(),
+        "versions": versions(),
+        "load": load_average(),
         "options": {key: str(value) for key, value in vars(options).items()},
         "families": {},
     }

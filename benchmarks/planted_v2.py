@@ -8,9 +8,8 @@ arithmetic, or the query's own algebra, rules out. Nothing of the package is use
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -192,7 +191,7 @@ def flat_zero(rng: np.random.Generator) -> Planted:
 
 
 def deep(rng: np.random.Generator) -> Planted:
-    """Forty ors of two, whose product is never formed, beside nested ones."""
+    """Forty ors of two, whose product is never formed, beside the same in ands sixty deep."""
     net = Net(rng, 4, 4)
     low, high = box(rng, 4)
     y = net(drawn(rng, low, high))[1]
@@ -205,7 +204,7 @@ def deep(rng: np.random.Generator) -> Planted:
         ors.append(f"(or {true} {false})" if rng.random() < 0.5 else f"(or {false} {true})")
     nested = f"(>= (- Y_f[0,0] Y_f[0,1]) {number(ask)})"
     for i in range(60):
-        nested = f"(or {ors[i % 40]} {nested})" if i % 2 and i % 40 > 40 else f"(and {ors[i % 40]} {nested})"
+        nested = f"(and {ors[i % 40]} {nested})"
     return _sat("deep", {"f": net}, declared("f", net), [*boxed("f", low, high), *ors, nested])
 
 
@@ -378,6 +377,6 @@ def planted(each: int, each_unsat: int, rng_seed: int = 0) -> list[Planted]:
     for makers, count in ((SAT, each), (UNSAT, each_unsat)):
         for number_of_kind, make in enumerate(makers):
             for i in range(count):
-                made: Any = make(np.random.default_rng([rng_seed, number_of_kind, i, len(makers)]))
-                out.append(Planted(made.kind, f"{made.kind}_{i}", made.text, made.models, made.expected))
+                made = make(np.random.default_rng([rng_seed, number_of_kind, i, len(makers)]))
+                out.append(replace(made, name=f"{made.kind}_{i}"))
     return out

@@ -14,22 +14,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from falsifier.aims import Aim
-from falsifier.arrays import (
-    Array,
-    add_columns,
-    arange,
-    full,
-    gather,
-    is_numpy,
-)
+from falsifier.arrays import Array, add_columns, arange, full, gather, is_numpy
 from falsifier.chunks import Column
 from falsifier.objective import ObjectiveForm, Reduction
-from falsifier.spec.margin import (
-    form_gradients,
-    input_values,
-    margin,
-    score,
-)
+from falsifier.spec.margin import form_gradients, input_values, score
 from falsifier.values import Evaluation, Values
 
 
@@ -63,8 +51,7 @@ class Problem(Values):
 
         kind, cost = ("gradient", 1) if linear else ("general", 2)
         outputs, slacks, value, gradient = self._chunks.run(kind, run, lanes, self._ascended, cost)
-        self._look(slacks, target)
-        return Evaluation(outputs, slacks, margin(slacks)), value, gradient
+        return self._evaluation(outputs, slacks, target), value, gradient
 
     def pull(
         self, points: Array, target: Array, seed: Callable[[slice, Array], Array], window: Array | None = None
@@ -86,7 +73,7 @@ class Problem(Values):
 
         columns = [self._outputs, self._slacks, Column(0.0, self.f)]
         outputs, slacks, gradient = self._chunks.run("general", run, points.shape[0], columns, 2)
-        return Evaluation(outputs, slacks, margin(slacks)), gradient
+        return self._evaluation(outputs, slacks, target), gradient
 
     def _scale(self, lanes: _Lanes) -> Array:
         """Scales `[b, k]`, 0 for padding."""

@@ -13,25 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.aims import Aim, Aims
-from falsifier.arrays import (
-    Array,
-    arange,
-    as_like,
-    device_bytes,
-    full,
-    namespace,
-    take_columns,
-)
+from falsifier.arrays import Array, arange, as_like, device_bytes, full, namespace, take_columns
 from falsifier.budget import Budget
 from falsifier.chunks import Chunks, Column
 from falsifier.network.engine import Engine
 from falsifier.spec.compile import Spec
-from falsifier.spec.margin import (
-    form_values,
-    lane_form_values,
-    margin,
-    slack,
-)
+from falsifier.spec.margin import form_values, lane_form_values, margin, slack
 from falsifier.spec.region import region_atoms
 from falsifier.spec.targets import Targets
 
@@ -150,8 +137,7 @@ class Values:
 
         columns = [self._outputs, self._slacks]
         outputs, slacks = self._chunks.run("forward", run, points.shape[0], columns)
-        self._look(slacks, target)
-        return Evaluation(outputs, slacks, margin(slacks))
+        return self._evaluation(outputs, slacks, target)
 
     def observe(self, points: Array, target: Array, observer: Observer) -> tuple[Evaluation, Array]:
         """`evaluate`, and from the same forward run the activations `[b, w]` that an observer of the engine watches."""
@@ -163,7 +149,7 @@ class Values:
 
         columns = [self._outputs, self._slacks, Column(0.0, sum(observer.widths))]
         outputs, slacks, seen = self._chunks.run("forward", run, points.shape[0], columns)
-        return Evaluation(outputs, slacks, margin(slacks)), seen
+        return self._evaluation(outputs, slacks, target), seen
 
     def screen(self, points: Array) -> Array:
         """The margin of every point `[b, f]` for every target: `[b, t]`, -infinity where a point is outside a
@@ -193,6 +179,11 @@ class Values:
 
         (margins,) = self._chunks.run("forward", run, points.shape[0], [Column(-math.inf, aims.shape[1])])
         return margins
+
+    def _evaluation(self, outputs: Array, slacks: Array, target: Array) -> Evaluation:
+        """What lanes with targets `[b]` got."""
+        self._look(slacks, target)
+        return Evaluation(outputs, slacks, margin(slacks))
 
     def _slack(self, inputs: Array, outputs: Array, aim: Aim) -> Array:
         slacks = self._atoms(inputs, outputs, aim)

@@ -9,6 +9,7 @@ of the lanes weigh by how much each lacks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -46,33 +47,58 @@ def climb(
     run: Run, problem: Problem, target: NDArray[np.int64], x: Array, steps: int, rng: Rng, reduction: Reduction
 ) -> Climb:
     """Up to `steps` steps from `x` `[b, f]`; fewer where the turn or the search ends. The door sees hits at once."""
+    rules = _Rules.drawn(rng, x, problem.k > 1 and reduction is Reduction.HINGE, steps)
+    walk = _Walk(x, *bounds(problem, as_like(target, problem.like)))
+
+    def move(step: int, x: Array, gradient: Array, lack: Array, slack: Array) -> tuple[Array, Array | None]:
+        walk.move(gradient, rules, lack, step)
+        return walk.x, rules.scale(slack)
+
+    return climb_by(move, run, problem, target, x, steps, reduction)
+
+
+Move = Callable[[int, Array, Array, Array, Array], tuple[Array, "Array | None"]]
+
+
+def climb_by(
+    move: Move,
+    run: Run,
+    problem: Problem,
+    target: NDArray[np.int64],
+    x: Array,
+    steps: int,
+    reduction: Reduction,
+    scale: Array | None = None,
+) -> Climb:
+    """What all climbs share: `steps` evaluations, of which each lane keeps its best, and points for the door.
+
+    `move(step, x, gradient, lack, slack)` gives the points of the next step and the scales `[b, k]` of its slacks;
+    gradient `[b, f]` of the score, lack `[b]`: how far the score is from where it should be, slack `[b, k]`. `scale`:
+    of the first step.
+    """
     xp = namespace(x)
     lanes = x.shape[0]
     aim = as_like(target, problem.like)
-    box = bounds(problem, aim)
-    rules = _Rules.drawn(rng, x, problem.k > 1 and reduction is Reduction.HINGE, steps)
     window = straight_through(problem, lanes)
-    level = refused_level(run, problem, target)
+    level = _refused_level(run, problem, target)
     if level is not None:
         reduction = Reduction.HARD  # the sum of what atoms lack is flat beyond the bound
     best, best_margin = x + xp.zeros_like(x), full((lanes,), -float("inf"), x)
-    walk = _Walk(x, *box)
-    scale: Array | None = None
     looks = Looks(run, problem, Work.GRADIENT, lanes)
     for step in range(steps):
         if not run.going(lanes, Work.GRADIENT):
             break
         with looks:
-            evaluation, score, gradient = problem.ascend(walk.x, aim, reduction, scale, window)
+            evaluation, score, gradient = problem.ascend(x, aim, reduction, scale, window)
         margin = evaluation.margin
-        best = copy_rows(margin > best_margin, walk.x, best)
+        best = copy_rows(margin > best_margin, x, best)
         best_margin = xp.maximum(margin, best_margin)
         if looks.satisfied(margin):
-            run.offer(problem, walk.x, target, host_margin(margin))
+            run.offer(problem, x, target, host_margin(margin))
             if not run.worthwhile(target):
                 break
-        walk.move(gradient, rules, -score if level is None else xp.maximum(level - score, 0 * score), step)
-        scale = rules.scale(evaluation.slack)
+        lack = -score if level is None else xp.maximum(level - score, 0 * score)
+        x, scale = move(step, x, gradient, lack, evaluation.slack)
     run.offer(problem, best, target, host_margin(best_margin))
     return Climb(best, host_margin(best_margin))
 
@@ -149,7 +175,7 @@ class _Rules:
         return xp.where(self._weighted, lack * (slack.shape[1] / total) + 0.01, full((1, 1), 1.0, slack))
 
 
-def refused_level(run: Run, problem: Problem, target: NDArray[np.int64]) -> Array | None:
+def _refused_level(run: Run, problem: Problem, target: NDArray[np.int64]) -> Array | None:
     """Margins `[b]` to aim at where the door refused some: twice the greatest refused; None where it refused none."""
     refused = run.candidates.refused
     if not np.isfinite(refused).any():

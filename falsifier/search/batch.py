@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from falsifier.arrays import Array, Rng
+from falsifier.arrays import Array, Rng, namespace
 
 if TYPE_CHECKING:
     from falsifier.problem import Problem
@@ -42,3 +42,8 @@ class Batch:
     @property
     def width(self) -> Array:
         return self.upper - self.lower
+
+    def inside(self, x: Array) -> Array:
+        """Points `[b, f]` of these lanes, moved into their boxes; NaN stays."""
+        xp = namespace(x)
+        return xp.minimum(xp.maximum(x, self.lower), self.upper)

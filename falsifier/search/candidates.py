@@ -66,26 +66,25 @@ class Candidates:
             if several and not self._groups.open[group]:
                 continue
             point = embed(np.array([lane]))[0]
-            mark = (group, hash(point.tobytes()))
-            if mark in self._seen:
-                continue
-            self._seen.add(mark)
-            self._budget.charge(1)
-            if self._groups.confirm(group, point):
+            confirmed = self._asked(group, point)
+            if confirmed:
                 yield int(lane), point
                 if not several:
                     return
-                continue
-            self._refusals[group] += 1
-            self.refused[aim] = max(self.refused[aim], float(margin[lane]))
+            elif confirmed is not None:
+                self.refused[aim] = max(self.refused[aim], float(margin[lane]))
 
     def ask(self, group: int, point: NDArray[Any]) -> bool:
         """Whether the group's door confirms a full point `[n]` that was not offered before, whatever its margin. Costs
         one evaluation; a refusal says nothing of the margin that would do.
         """
+        return self._budget.evaluations_left() > 0 and bool(self._asked(group, point))
+
+    def _asked(self, group: int, point: NDArray[Any]) -> bool | None:
+        """What the door says of a point; None where it was asked before."""
         mark = (group, hash(point.tobytes()))
-        if mark in self._seen or self._budget.evaluations_left() <= 0:
-            return False
+        if mark in self._seen:
+            return None
         self._seen.add(mark)
         self._budget.charge(1)
         if self._groups.confirm(group, point):

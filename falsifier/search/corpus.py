@@ -34,6 +34,7 @@ from falsifier.arrays import (
     put_max,
     row_hash,
     stable_order,
+    to_host,
     top_k,
     zeros,
 )
@@ -202,8 +203,6 @@ class Corpus:
 
     def host(self) -> dict[str, Any]:
         """The entries as host arrays, without empty slots; what `corpus_file.save` writes."""
-        from falsifier.arrays import to_host
-
         used = to_host(self.number) >= 0
         names = ("x", "group", "target", "depth", "number", "parent", "drawn", "energy", "margin", "hash")
         parts = {name: to_host(getattr(self, name))[used] for name in names}

@@ -20,13 +20,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arrays import Array, Rng, as_like, copy_rows, full, namespace, numpy_dtype
+from falsifier.arrays import Array, Rng, as_like, namespace, numpy_dtype
 from falsifier.objective import Reduction
-from falsifier.search.ascent import Climb, refused_level
-from falsifier.search.looks import Looks
-from falsifier.search.pace import Work
-from falsifier.search.run import Run, bounds, host_margin
-from falsifier.search.windows import straight_through
+from falsifier.search.ascent import Climb, climb_by
+from falsifier.search.run import Run, bounds
 
 if TYPE_CHECKING:
     from falsifier.problem import Problem
@@ -51,36 +48,17 @@ def dilated_climb(
     belong to one weighting, and lanes that weigh alike end in the same few of them.
     """
     xp = namespace(x)
-    lanes = x.shape[0]
-    aim = as_like(target, problem.like)
-    lower, upper = bounds(problem, aim)
+    lower, upper = bounds(problem, as_like(target, problem.like))
     width = upper - lower
-    weights = _drawn_weights(rng, lanes, problem.k, x) if problem.k > 1 else None
-    window = straight_through(problem, lanes)
-    level = refused_level(run, problem, target)
-    if level is not None:
-        reduction = Reduction.HARD  # the sum of what atoms lack is flat beyond the bound
-    best, best_margin = x + 0 * x, full((lanes,), -float("inf"), x)
+    weights = _drawn_weights(rng, x.shape[0], problem.k, x) if problem.k > 1 else None
     metric = _Metric(x, steps)
-    looks = Looks(run, problem, Work.GRADIENT, lanes)
-    for step in range(steps):
-        if not run.going(lanes, Work.GRADIENT):
-            break
-        scale = weights if step < _WEIGHED * steps else None
-        with looks:
-            evaluation, score, gradient = problem.ascend(x, aim, reduction, scale, window)
-        margin = evaluation.margin
-        best = copy_rows(margin > best_margin, x, best)
-        best_margin = xp.maximum(margin, best_margin)
-        if looks.satisfied(margin):
-            run.offer(problem, x, target, host_margin(margin))
-            if not run.worthwhile(target):
-                break
-        lack = -score if level is None else xp.maximum(level - score, 0 * score)
+
+    def move(step: int, x: Array, gradient: Array, lack: Array, slack: Array) -> tuple[Array, Array | None]:
         cap = _FIRST * (_LAST / _FIRST) ** (step / max(1, steps - 1))
-        x = xp.clip(x + metric.step(_followed(gradient * width, x, lower, upper), lack, cap) * width, lower, upper)
-    run.offer(problem, best, target, host_margin(best_margin))
-    return Climb(best, host_margin(best_margin))
+        moved = x + metric.step(_followed(gradient * width, x, lower, upper), lack, cap) * width
+        return xp.clip(moved, lower, upper), weights if step + 1 < _WEIGHED * steps else None
+
+    return climb_by(move, run, problem, target, x, steps, reduction, weights)
 
 
 def _followed(slope: Array, x: Array, lower: Array, upper: Array) -> Array:

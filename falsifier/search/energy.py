@@ -1,7 +1,7 @@
 """Energy: the weight of an entry in the draw, and how it changes with what mutation brings.
 
 An energy is given to children when they enter, and to parents after their children were evaluated. Another one is a
-class with the two methods of `Energy`, handed to `Fuzzing`.
+class with the two methods of `Energy`, put into a `Recipe`.
 
 Axes: b lane.
 """

@@ -27,7 +27,7 @@ from falsifier.search.coverage.coverage import Coverage
 from falsifier.search.directions import Direction, Slope, labels_of
 from falsifier.search.energy import Energy, News
 from falsifier.search.mutators.mutator import Mutator
-from falsifier.search.pace import Work
+from falsifier.search.pace import Work, work_of
 from falsifier.search.projection import IntoBox, Projection
 from falsifier.search.scaling.scaling import Scaling
 from falsifier.search.siblings import Siblings, groups_of
@@ -156,7 +156,7 @@ class Loop:
     def _evaluate(self, x: Array, group: Array, target: Array) -> tuple[Array, Array, Array]:
         """Margin `[b]` over the group, the nearest target `[b]`, and whether coverage grew `[b]`. One forward run."""
         problem = self.problem
-        with self._timed(Work.SINGLE if problem.serial else Work.BATCH, int(x.shape[0])):
+        with self._timed(work_of(problem), int(x.shape[0])):
             if self._observer is None:
                 evaluation = problem.evaluate(x, target)
                 seen = evaluation.outputs

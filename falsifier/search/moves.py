@@ -10,10 +10,7 @@ from typing import NamedTuple
 from falsifier.arrays import Array, Rng, arange, clip_into, copy_where, full, namespace
 from falsifier.search.starts import mixed
 
-_SMALLEST, _RANGE = (
-    0.02,
-    25.0,
-)  # standard deviation of a Gaussian kick, log-uniform from _SMALLEST to _SMALLEST * _RANGE
+_SMALLEST, _RANGE = 0.02, 25.0  # deviation of a Gaussian kick, log-uniform from the first to their product
 _NEAREST, _FARTHEST = 0.05, 2.0  # distance of a kick in a random direction, log-uniform
 
 

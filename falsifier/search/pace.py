@@ -10,8 +10,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from falsifier.budget import Budget
+
+if TYPE_CHECKING:
+    from falsifier.problem import Problem
+
+_FEW = 256  # targets that a point is judged against in next to no time
 
 
 class Work(Enum):
@@ -21,6 +27,16 @@ class Work(Enum):
     BATCH = 2e-5
     GRADIENT = 1e-4
     SCREEN = 1e-3  # a point against many targets
+
+
+def work_of(problem: Problem) -> Work:
+    """Which kind of work evaluating a problem is."""
+    return Work.SINGLE if problem.serial else Work.BATCH
+
+
+def screening(problem: Problem) -> Work:
+    """Which kind of work screening a problem is."""
+    return work_of(problem) if problem.serial or problem.t <= _FEW else Work.SCREEN
 
 
 @dataclass

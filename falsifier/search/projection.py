@@ -20,9 +20,7 @@ class IntoBox:
     """Elementwise into [lower, upper]."""
 
     def __call__(self, x: Array, batch: Batch) -> Array:
-        xp = namespace(x)
-        x = xp.where(xp.isnan(x), batch.x, x)
-        return xp.minimum(xp.maximum(x, batch.lower), batch.upper)
+        return batch.inside(_known(x, batch))
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,11 @@ class IntoBall:
 
     def __call__(self, x: Array, batch: Batch) -> Array:
         xp = namespace(x)
-        x = xp.where(xp.isnan(x), batch.x, x)
         low, high = batch.original - self.radius, batch.original + self.radius
-        x = xp.minimum(xp.maximum(x, low), high)
-        return xp.minimum(xp.maximum(x, batch.lower), batch.upper)
+        return batch.inside(xp.minimum(xp.maximum(_known(x, batch), low), high))
+
+
+def _known(x: Array, batch: Batch) -> Array:
+    """Points with the parent's coordinate wherever one is NaN."""
+    xp = namespace(x)
+    return xp.where(xp.isnan(x), batch.x, x)

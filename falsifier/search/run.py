@@ -8,24 +8,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arrays import Array, Rng, as_like, to_host
+from falsifier.arrays import Array, Rng, as_like, beside, to_host
 from falsifier.budget import Budget
 from falsifier.records import record
 from falsifier.search.candidates import Candidates
 from falsifier.search.groups import Confirm, Groups
 from falsifier.search.ledger import Ledger
-from falsifier.search.pace import Pace, Work
+from falsifier.search.pace import Pace, Work, screening, work_of
 from falsifier.search.result import StageRecord
 from falsifier.search.source import ProblemSource
 
 if TYPE_CHECKING:
     from falsifier.problem import Problem
+    from falsifier.values import Evaluation
 
-_FEW = 256  # targets that a point is judged against in next to no time
 _SCREENED = 1 << 23  # margins of points against targets held at once
 _REBASED = 256  # targets whose best points the batched engine judges anew
-
-
 _SLOW = 0.005  # seconds of a sample from which a first gradient round takes longer than bringing up a device
 _BRING_UP = 6.0  # seconds left that an accelerator is brought up for: twice what that takes
 _WHOLE = 2.0**24  # magnitude from which float32 has no fractions
@@ -33,12 +31,11 @@ _WHOLE = 2.0**24  # magnitude from which float32 has no fractions
 
 @record
 class Found:
-    """A confirmed point `[n]`, its target and group, and the stage that found it."""
+    """A confirmed point `[n]`, its target, and the stage that found it."""
 
     stage: str
     target: int
     point: NDArray[Any]
-    group: int = 0
 
 
 @dataclass
@@ -174,10 +171,15 @@ class Run:
 
     def evaluate(self, problem: Problem, points: Array, target: Array) -> NDArray[np.float64]:
         """Margins `[b]`, on the host, of points `[b, f]` against their targets `[b]`. Serves ledger and door."""
-        with self.timed(work_of(self, problem), points.shape[0]):
-            margin = host_margin(problem.evaluate(points, target).margin)
+        return self.judge(problem, points, target)[1]
+
+    def judge(self, problem: Problem, points: Array, target: Array) -> tuple[Evaluation, NDArray[np.float64]]:
+        """`evaluate`, for callers that look at outputs or slacks as well. `target` `[b]` may lie on the host."""
+        with self.timed(work_of(problem), points.shape[0]):
+            evaluation = problem.evaluate(points, beside(target, problem.like))
+            margin = host_margin(evaluation.margin)
         self.offer(problem, points, target, margin)
-        return margin
+        return evaluation, margin
 
     def screen(self, problem: Problem, points: Array) -> None:
         """Judge every point `[b, f]` against every target; serves ledger and door."""
@@ -186,7 +188,7 @@ class Run:
             part = points[first : first + size]
             if self.over():
                 return
-            with self.timed(screening(self, problem), part.shape[0]):
+            with self.timed(screening(problem), part.shape[0]):
                 margin = host_margin(problem.screen(part))
             lane = np.argmax(margin, axis=0)
             aim = np.arange(problem.t)
@@ -196,7 +198,7 @@ class Run:
 
     def screen_boxes(self, problem: Problem, points: Array, box: NDArray[np.int64]) -> None:
         """Judge points `[b, f]` of boxes `[b]` against all targets of their own box; serves ledger and door."""
-        with self.timed(work_of(self, problem), points.shape[0]):
+        with self.timed(work_of(problem), points.shape[0]):
             margin = host_margin(problem.screen_boxes(points, box))
         aims = problem.in_box[box]
         size = max(1, _SCREENED // max(1, aims.shape[1] * problem.f))
@@ -238,9 +240,8 @@ class Run:
         return confirmed
 
     def _found(self, aim: int, point: NDArray[Any]) -> None:
-        group = int(self.groups.of[aim])
-        self._close(group)
-        self.finds.append(Found(self.stage, aim, point, group))
+        self._close(int(self.groups.of[aim]))
+        self.finds.append(Found(self.stage, aim, point))
 
     @property
     def record(self) -> StageRecord:
@@ -276,16 +277,6 @@ def bounds(problem: Problem, aim: Array) -> tuple[Array, Array]:
     Half the memory traffic of a step where lanes are wide.
     """
     return problem.box(aim[:1] if problem.shared_box else aim)
-
-
-def work_of(run: Run, problem: Problem) -> Work:
-    """Which kind of work evaluating a problem is."""
-    return Work.SINGLE if problem.serial else Work.BATCH
-
-
-def screening(run: Run, problem: Problem) -> Work:
-    """Which kind of work screening a problem is."""
-    return work_of(run, problem) if problem.serial or problem.t <= _FEW else Work.SCREEN
 
 
 def host_margin(margin: Array) -> NDArray[np.float64]:

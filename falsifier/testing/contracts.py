@@ -21,6 +21,7 @@ from falsifier.search.scaling.scaling import Scaling
 from falsifier.testing.problems import is_like, kinds, small_problem
 
 _LANES = 9
+_ARRAYS = ("x", "original", "lower", "upper", "target", "label", "drawn", "margin")  # of a batch
 
 
 def some_batch(kind: str, lanes: int = _LANES, rng_seed: int = 0) -> Batch:
@@ -55,8 +56,7 @@ class MutatorContract:
         """A mutator writes into nothing that it is given."""
         for kind in kinds():
             batch = some_batch(kind)
-            names = ("x", "original", "lower", "upper", "target", "label", "drawn", "margin")
-            before = {name: to_host(getattr(batch, name)).copy() for name in names}
+            before = {name: to_host(getattr(batch, name)).copy() for name in _ARRAYS}
             self._children(batch)
             for name, values in before.items():
                 np.testing.assert_array_equal(to_host(getattr(batch, name)), values, err_msg=name)
@@ -194,5 +194,4 @@ class EnergyContract:
 def _like(batch: Batch, kind: str) -> Batch:
     """The same batch in another kind of arrays."""
     like = small_problem(kind).like
-    names = ("x", "original", "lower", "upper", "target", "label", "drawn", "margin")
-    return replace(batch, **{name: as_like(to_host(getattr(batch, name)), like) for name in names})
+    return replace(batch, **{name: as_like(to_host(getattr(batch, name)), like) for name in _ARRAYS})

@@ -11,6 +11,7 @@ from analytic_engine import AnalyticEngine
 from query_trees import bounds, compare, query, slots
 
 from falsifier import StopReason, Verdict, falsify
+from falsifier.network.observation import Observer
 from falsifier.problem import Problem
 from falsifier.query.tree import And, Or, Product, Sum
 from falsifier.spec import compile_query
@@ -38,7 +39,7 @@ def test_atoms_of_inputs_alone() -> None:
     assert sorted(both.sum(axis=1).tolist()) == [0, 1, 1]
 
 
-@pytest.mark.parametrize("ask", ["evaluate", "screen", "ascend"])
+@pytest.mark.parametrize("ask", ["evaluate", "observe", "screen", "ascend", "pull"])
 @pytest.mark.parametrize("alternatives", [0, 30])
 def test_entering_is_noted(ask: str, alternatives: int) -> None:
     """With and without a tree; a point inside that misses everything else counts, one outside does not."""
@@ -47,9 +48,11 @@ def test_entering_is_noted(ask: str, alternatives: int) -> None:
     assert (spec.tree is not None) == bool(alternatives)
     problem = Problem(spec, AnalyticEngine([[1.0, 1.0]], dtype=np.float32))
     aim = np.zeros(2, np.int64)
+    observer = Observer((1,), lambda x: (problem.engine.outputs(x), x[:, :1]))
     for points, entered in (([[0.9, 0.9], [0.5, 0]], False), ([[0.9, 0.9], [0.05, 0]], True)):
         at = np.array(points, np.float32)
-        getattr(problem, ask)(*([at] if ask == "screen" else [at, aim]))
+        further: dict[str, list[Any]] = {"screen": [], "observe": [aim, observer], "pull": [aim, lambda _, y: y]}
+        getattr(problem, ask)(at, *further.get(ask, [aim]))
         assert problem.entered == entered
 
 

@@ -1,6 +1,6 @@
 """Coverage: what one step touched inside the network, and which of it nobody touched before (paper A, 16 and 17).
 
-One file per kind. Another one is a class with the members of `Coverage`, handed to `Fuzzing`. An instance serves one
+One file per kind. Another one is a class with the members of `Coverage`, put into a `Recipe`. An instance serves one
 search: it remembers what was touched.
 """
 

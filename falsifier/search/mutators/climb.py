@@ -47,6 +47,6 @@ class Climb:
             scaled = xp.where(usable, slope / safe, 0 * slope)
             square = xp.sum(scaled * scaled, axis=1)[:, None]
             length = xp.minimum(_OVER * lack / (safe * xp.clip(square, 1.0, None)), cap + 0 * lack)
-            x = xp.minimum(xp.maximum(x + length * scaled * width, batch.lower), batch.upper)
+            x = batch.inside(x + length * scaled * width)
             cap *= _CAP_DECAY
         return best

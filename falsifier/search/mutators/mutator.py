@@ -1,6 +1,6 @@
 """Mutators: make children from parent lanes. One file each (paper A, 7 to 11, and ours).
 
-Another one is a class with `name`, `slopes` and a call, handed to `Fuzzing` with a weight.
+Another one is a class with `name`, `slopes` and a call, put into a `Recipe` with a weight.
 """
 
 from __future__ import annotations

@@ -25,8 +25,7 @@ class Pgd:
         assert batch.slope is not None, "the loop draws this one only where there is a gradient"
         gamma = 2 * (xp.mean(eta, axis=None, keepdims=True) if self.scalar else eta) / self.slopes
         x = batch.x + eta * (2 * rng.uniform(tuple(batch.x.shape), batch.x) - 1)
-        x = xp.minimum(xp.maximum(x, batch.lower), batch.upper)
+        x = batch.inside(x)
         for _ in range(self.slopes):
-            x = x + gamma * xp.sign(batch.slope(x).gradient)
-            x = xp.minimum(xp.maximum(x, batch.lower), batch.upper)
+            x = batch.inside(x + gamma * xp.sign(batch.slope(x).gradient))
         return x

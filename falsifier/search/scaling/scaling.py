@@ -1,6 +1,6 @@
 """Scaling: how far a mutator may go from a parent (eta), from the lanes' boxes (paper A, 12 to 14).
 
-One file per rule. Another one is a class with `name` and `eta`, handed to `Fuzzing`.
+One file per rule. Another one is a class with `name` and `eta`, put into a `Recipe`.
 """
 
 from __future__ import annotations

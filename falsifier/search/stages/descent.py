@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from falsifier.arrays import Array, Rng, as_like, namespace
 from falsifier.search.allocation import spread
-from falsifier.search.run import Run, host_margin, work_of
+from falsifier.search.pace import work_of
+from falsifier.search.run import Run
 from falsifier.search.starts import mixed, place, uniform
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Descent:
     def turn(self, run: Run) -> None:
         """Steps until the time is up."""
         problem = run.batched
-        fits = run.pace.fits(work_of(run, problem), max(run.left(), 0.0), _PROBES)
+        fits = run.pace.fits(work_of(problem), max(run.left(), 0.0), _PROBES)
         lanes = int(np.clip(min(_PROBES, fits // 8) // problem.f, 2, 64))
         if run.width > 1:
             most = max(2, min(64 * run.width, _NUMBERS // (problem.f * (problem.f + 1))))
@@ -82,23 +83,14 @@ class _Group:
         moved = xp.clip(self.x + sign * h, lower, upper)
         probes = xp.where(xp.eye(f, dtype=xp.bool, device=h.device)[None], moved[:, None, :], self.x[:, None, :])
         probes = xp.concat([self.x[:, None, :], probes], axis=1)  # the lane itself, then one probe per dimension
-        evaluation = self._evaluate(probes.reshape((-1, f)), np.repeat(self.target, f + 1))
-        probed = host_margin(evaluation.margin).reshape(lanes, f + 1)
+        evaluation, probed = self.run.judge(problem, probes.reshape((-1, f)), np.repeat(self.target, f + 1))
+        probed = probed.reshape(lanes, f + 1)
         self.margin = probed[:, 0]
         slack = evaluation.slack.reshape((lanes, f + 1, -1))
         moves = self._moves(slack[:, 1:], slack[:, 0], moved - self.x, h, lower, upper)
         count = moves.shape[1]
-        tried = host_margin(self._evaluate(moves.reshape((-1, f)), np.repeat(self.target, count)).margin)
-        tried = tried.reshape(lanes, count)
-        self._take(moves, tried, probes, probed)
-
-    def _evaluate(self, points: Array, target: NDArray[np.int64]) -> Array:
-        problem, run = self.problem, self.run
-        with run.timed(work_of(run, problem), points.shape[0]):
-            evaluation = problem.evaluate(points, as_like(target, problem.like))
-            margin = host_margin(evaluation.margin)
-        run.offer(problem, points, target, margin)
-        return evaluation
+        tried = self.run.evaluate(problem, moves.reshape((-1, f)), np.repeat(self.target, count))
+        self._take(moves, tried.reshape(lanes, count), probes, probed)
 
     def _moves(self, slack: Array, base: Array, delta: Array, h: Array, lower: Array, upper: Array) -> Array:
         """Candidate moves `[b, c, f]` from slacks of probes `[b, f, k]` and lanes `[b, k]`, displacements `[b, f]`."""

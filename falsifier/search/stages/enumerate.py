@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.arrays import as_like, to_host
-from falsifier.search.run import Run, work_of
+from falsifier.search.pace import work_of
+from falsifier.search.run import Run
 
 if TYPE_CHECKING:
     from falsifier.problem import Problem
@@ -44,7 +45,7 @@ class Enumeration:
     def turn(self, run: Run) -> None:
         """Blocks of lattice points."""
         problem = run.batched
-        work = work_of(run, problem)
+        work = work_of(problem)
         while run.going():
             if not len(self._points):
                 if not self._left:

@@ -13,8 +13,8 @@ import numpy as np
 from falsifier.arrays import Array, arange, as_like, beside, full, namespace
 from falsifier.objective import Reduction
 from falsifier.search.allocation import shared, spread
-from falsifier.search.pace import Work
-from falsifier.search.run import Run, host_margin, work_of
+from falsifier.search.pace import Work, work_of
+from falsifier.search.run import Run, host_margin
 from falsifier.search.starts import lattice, mixed, place
 from falsifier.search.windows import straight_through
 
@@ -51,7 +51,7 @@ class Flips:
         """Generations until the time is up."""
         problem = run.batched
         most = shared(run, _PARENTS, _CHILDREN * problem.f)
-        fits = run.pace.fits(work_of(run, problem), max(run.left(), 0.0) / _GENERATIONS, most * _FEWEST)
+        fits = run.pace.fits(work_of(problem), max(run.left(), 0.0) / _GENERATIONS, most * _FEWEST)
         count = int(np.clip(fits // _FEWEST, 1, most))
         each = int(np.clip(fits // count, 2, _CHILDREN))
         parents = None if self._parents is None else beside(self._parents, problem.like)

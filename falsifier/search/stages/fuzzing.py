@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from falsifier.arrays import Array, as_like, is_numpy, to_host
 from falsifier.errors import InputError
+from falsifier.search.corpus import Corpus
 from falsifier.search.corpus_file import load, save
 from falsifier.search.loop import Loop, Recipe, Step
 from falsifier.search.pace import Work
@@ -37,8 +37,6 @@ _LINES = 200
 class Fuzzing:
     """Steps of a loop. `history`: what its record shows, lines of evaluations, seconds, entries and coverage."""
 
-    name = "fuzzing"
-
     def __init__(
         self,
         recipe: Recipe,
@@ -56,7 +54,6 @@ class Fuzzing:
         self._recipe, self._lanes = recipe, lanes
         self._file = None if corpus is None else Path(corpus)
         self._loop: Loop | None = None
-        self._aims: NDArray[np.int64] | None = None
         self._offered = -1
         self._noted = 0
         self._steps = 0
@@ -72,7 +69,7 @@ class Fuzzing:
         problem = run.batched
         if self._loop is None or self._loop.problem is not problem:  # another one where an accelerator took over
             self._loop = self._start(run, problem)
-            self._take(run, problem, self._loop.first, look=True)
+            self._look(run, problem, self._loop, self._loop.first)
         loop = self._loop
         self._close(run, loop)
         self._note(run, loop)
@@ -83,7 +80,8 @@ class Fuzzing:
                 return
             run.rounds += 1
             self._steps += 1
-            self._take(run, problem, step, look=is_numpy(step.margin) or self._steps % _LOOK == 0)
+            if is_numpy(step.margin) or self._steps % _LOOK == 0:
+                self._look(run, problem, loop, step)
             if run.budget.evaluations > _GROWTH * self._noted:
                 self._note(run, loop)
         self._note(run, loop)
@@ -91,7 +89,7 @@ class Fuzzing:
             save(loop.corpus, self._file)
 
     def _start(self, run: Run, problem: Problem) -> Loop:
-        """The loop over all groups, or over as many of the best as memory holds."""
+        """The loop over all groups, its corpus cut to what memory holds."""
         group = groups_of(problem, run.groups.of)
         rng = run.rng.spawn()
         capacity = int(np.clip(_NUMBERS // max(problem.f, 1), _FEWEST_ENTRIES, self._recipe.capacity))
@@ -127,12 +125,11 @@ class Fuzzing:
             lanes = 1 << int(np.log2(np.clip(fits, _FEWEST, most)))
         return max(1, min(lanes, run.room() // loop.cost(1)))
 
-    def _take(self, run: Run, problem: Problem, step: Step, *, look: bool) -> None:
+    def _look(self, run: Run, problem: Problem, loop: Loop, step: Step) -> None:
         """Serve ledger and door."""
-        if look:
-            run.offer(problem, step.x, step.target, host_margin(step.margin))
-        if look and not is_numpy(step.margin) and self._loop is not None and not run.over():
-            self._offer_entries(run, problem, self._loop)
+        run.offer(problem, step.x, step.target, host_margin(step.margin))
+        if not is_numpy(step.margin) and not run.over():
+            self._offer_entries(run, problem, loop)
 
     def _offer_entries(self, run: Run, problem: Problem, loop: Loop) -> None:
         """Entries that violated since the last look."""
@@ -164,7 +161,7 @@ class Fuzzing:
             record.notes["history"] = self.history
 
 
-def _restored(path: Path, like: Array, capacity: int, originals: Array) -> Any:
+def _restored(path: Path, like: Array, capacity: int, originals: Array) -> Corpus:
     if not path.is_file():
         raise InputError(f"{path}: a corpus is a file")
     return load(path, like, originals, capacity)

@@ -33,8 +33,7 @@ _MOST_HOST, _MOST_DEVICE = 256, 4096
 _ROUNDS = 2  # that a turn should see
 _FRESH_NEAR, _FRESH_FAR = 0.1, 0.5  # share of lanes that start anew in a round, in islands that look near and far
 
-
-Ascent = Callable[["Run", "Problem", NDArray[np.int64], Array, int, Rng, Reduction], Climb]
+Ascent = Callable[[Run, "Problem", NDArray[np.int64], Array, int, Rng, Reduction], Climb]
 
 
 class Hopping:
@@ -43,7 +42,7 @@ class Hopping:
     name = "hopping"
     growth = 2.0
     steps = (40, 40)  # of a climb, at least and at most
-    near = 1 / 8  # share of a first population that starts at its targets' best points
+    near = 8  # one lane in so many of a first population starts at its target's best point; 0: none
     ascent: Ascent = staticmethod(climb)
 
     def __init__(self, seconds: float = 0.3) -> None:
@@ -96,7 +95,7 @@ class Hopping:
             unit = interleaved(rng, lanes, problem.f, problem.like)
             start = place(unit, lower, upper)
             if best is not None and self.near:
-                there = known & (np.arange(lanes) % round(1 / self.near) == 0)
+                there = known & (np.arange(lanes) % self.near == 0)
                 start = xp.where(
                     as_like(there, problem.like)[:, None], as_like(best, problem.like, problem.dtype), start
                 )
@@ -122,6 +121,6 @@ class DilatedHopping(Hopping):
     """
 
     name = "dilated-hopping"
-    near = 0.0
+    near = 0
     steps = (40, 100)
     ascent: Ascent = staticmethod(dilated_climb)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arrays import Array, as_like, namespace, step, to_host
-from falsifier.search.run import Run, host_margin, work_of
+from falsifier.arrays import Array, as_like, namespace, step, to_float64, to_host
+from falsifier.search.pace import work_of
+from falsifier.search.run import Run
 
 if TYPE_CHECKING:
     from falsifier.problem import Problem
@@ -55,15 +56,15 @@ class LastBits:
             return
         aims = aims[known]
         parents = as_like(best[known], problem.like, problem.dtype)
-        unit = self._rounding(problem, parents, aims)
-        margin = run.evaluate(problem, parents, as_like(aims, problem.like))
+        evaluation, margin = run.judge(problem, parents, aims)
+        unit = self._rounding(problem, evaluation.outputs, aims)
         near = margin > -_FLOOR * unit
         aims, parents, margin, unit = aims[near], parents[as_like(near, problem.like)], margin[near], unit[near]
         asked = self._show(run, problem, parents, aims, margin, unit, _ASKED)
-        while aims.size and run.going(aims.size * _CHILDREN, work_of(run, problem)):
+        while aims.size and run.going(aims.size * _CHILDREN, work_of(problem)):
             target = np.repeat(aims, _CHILDREN)
             children = self._moved(run, problem, parents, target)
-            values = run.evaluate(problem, children, as_like(target, problem.like))
+            values = run.evaluate(problem, children, target)
             asked += self._show(run, problem, children, target, values, np.repeat(unit, _CHILDREN), _ASKED - asked)
             table = values.reshape(aims.size, _CHILDREN)
             best_child = np.argmax(table, axis=1)
@@ -74,11 +75,11 @@ class LastBits:
             margin = np.where(taken, value, margin)
 
     @staticmethod
-    def _rounding(problem: Problem, points: Array, aims: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Half the distance `[b]` of representable values about the largest output or bound of each target."""
-        outputs = np.abs(to_host(problem.evaluate(points, as_like(aims, problem.like)).outputs)).max(axis=1, initial=0)
-        bound = np.abs(host_margin(problem.targets.bound)[aims]).max(axis=1, initial=0)
-        largest = np.where(np.isfinite(outputs), np.maximum(outputs, bound), bound)
+    def _rounding(problem: Problem, outputs: Array, aims: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Half the distance `[b]` of representable values about the largest output `[b, m]` or bound of each target."""
+        output = np.abs(to_host(outputs)).max(axis=1, initial=0)
+        bound = np.abs(to_float64(problem.targets.bound)[aims]).max(axis=1, initial=0)
+        largest = np.where(np.isfinite(output), np.maximum(output, bound), bound)
         return np.asarray(largest * float(np.finfo(problem.dtype).eps) / 2 + float(np.finfo(problem.dtype).tiny))
 
     @staticmethod

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from falsifier.arrays import Array, Rng, as_like, to_host
 from falsifier.search.allocation import spread
-from falsifier.search.run import Run, screening, work_of
+from falsifier.search.pace import screening, work_of
+from falsifier.search.run import Run
 from falsifier.search.starts import kronecker, lattice, mixed, place, uniform, vertices
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Sampling:
     def turn(self, run: Run) -> None:
         """Blocks that double in size, until the time is up."""
         problem = run.batched
-        work = screening(run, problem) if problem.shared_box else work_of(run, problem)
+        work = screening(problem) if problem.shared_box else work_of(problem)
         size = 256 * run.width
         while run.going(1):
             most = max(1, _BLOCK // problem.f)

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.arrays import as_like, full
-from falsifier.search.run import Run, work_of
+from falsifier.search.pace import work_of
+from falsifier.search.run import Run
 from falsifier.search.starts import place, uniform, vertices
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Screen:
                 if passes <= 0:
                     return
             most = max(1, (1 << 22) // problem.f)
-            size = min(run.pace.fits(work_of(run, problem), max(run.left(), 0.0), 64), most)
+            size = min(run.pace.fits(work_of(problem), max(run.left(), 0.0), 64), most)
             boxes = places[self._next : self._next + size]
             aims = boxes if problem.targets.box is None else problem.in_box[boxes, 0]
             self._next += aims.size
