@@ -8,27 +8,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arguments import Limits, as_budgets, as_networks, as_pairs, as_query, demand_device
+from falsifier.arguments import as_budgets, as_networks, as_pairs, as_query, demand_device
 from falsifier.arrays import Rng
 from falsifier.budget import Budget
 from falsifier.errors import EngineError, InputError, UnsupportedError
-from falsifier.network import Network, joined
-from falsifier.network.single import SingleSampleEngine
-from falsifier.problem import Problem
-from falsifier.query.tree import Query
+from falsifier.network import joined
+from falsifier.problems import Problems, compiled
 from falsifier.result import Result
 from falsifier.search import search
 from falsifier.search.portfolio import stages_of
-from falsifier.spec import Domain, Rounding, Spec, Targets, compile_query
-from falsifier.spec.ordinal import compares_outputs
 from falsifier.verdict import StopReason, Verdict
 from falsifier.witness.binding import assign
 from falsifier.witness.confirm import Door
@@ -36,9 +32,6 @@ from falsifier.witness.judge import Judge
 from falsifier.witness.outcome import Witness, WitnessClass
 
 if TYPE_CHECKING:
-    from falsifier.network.engine import Engine
-    from falsifier.network.joint import JointNetwork
-    from falsifier.network.lowering import Lowered
     from falsifier.search import SearchResult
     from falsifier.search.stage import Stage
 
@@ -111,7 +104,7 @@ class Prepared:
                 self._door = Door(tree, [network.reference for network in loaded], WitnessClass(require))
             with _timed(self._seconds, "compile"):
                 network = joined(loaded)
-                make = partial(_compiled, self._door.query, network, limits)
+                make = partial(compiled, self._door.query, network, limits)
                 self._problems = Problems(make, network, self._budget, device)
         except (UnsupportedError, EngineError, MemoryError) as error:
             self._obstacle = error
@@ -184,151 +177,6 @@ class Prepared:
             failed = replace(draft, reason=StopReason.FAILED, reason_text=f"{StopReason.FAILED.value}: {error}")
             return kept[-1] if kept else failed
         return _conclude(draft, found, source, judge)
-
-
-class Problems:
-    """The `ProblemSource` of a network, or of several as one: the targets on the reference, and on an engine once it is
-    asked for.
-    """
-
-    def __init__(
-        self,
-        make: Callable[[Rounding], Spec],
-        network: Network | JointNetwork,
-        budget: Budget,
-        device: str,
-        inner: Problems | None = None,
-    ) -> None:
-        """`make`: the targets in boxes rounded as asked. `inner`: the same in boxes rounded inwards. These are rounded
-        to the nearest then, on the same engine.
-        """
-        self._make, self._network, self._budget, self._device, self._inner = make, network, budget, device, inner
-        self.spec = make(Rounding.NEAREST if inner else Rounding.INWARD)
-        self._problems: dict[tuple[str, str], Problem] = {}  # by name and device of their engine
-        self._chosen: Engine | None = None
-        self._accelerated = False
-        self.engine_name = "single-sample"  # of the engine that was used last
-
-    @property
-    def targets(self) -> Targets:
-        assert self.spec.targets is not None, "the spec is empty"
-        return self.spec.targets
-
-    @property
-    def domain(self) -> Domain:
-        assert self.spec.domain is not None, "the spec is empty"
-        return self.spec.domain
-
-    @property
-    def separate(self) -> bool:
-        """Whether the only point stands for no other: integers this large are not all values of the search's type."""
-        point = self.domain.embed(np.zeros((1, 0), self.spec.dtype))[0]
-        kinds = np.concatenate([np.full(i.size, i.dtype.kind) for i in self._network.reference.inputs])
-        return bool(np.all((kinds == "f") | (np.abs(point) < 2 / np.finfo(point.dtype).eps)))
-
-    @property
-    def entered(self) -> bool:
-        """Whether a point was looked at that meets all that the query asks of inputs alone."""
-        made = [*self._problems.values(), *([self.single] if "single" in self.__dict__ else [])]
-        return any(problem.entered for problem in made)
-
-    @property
-    def lowered(self) -> Lowered:
-        """The network as a program. Raises UnsupportedError where it has none."""
-        return self._network.lowered
-
-    @cached_property
-    def single(self) -> Problem:
-        return Problem(self.spec, SingleSampleEngine(self._network.reference), self._budget)
-
-    @property
-    def batched(self) -> Problem:
-        return self._on(self._engine)
-
-    def accelerate(self) -> bool:
-        """Only for the device `auto`: whether the engine is one on an accelerator now and was not before."""
-        if self._inner:
-            return self._inner.accelerate()
-        if self._device != "auto" or self._accelerated:
-            return False
-        self._accelerated = True  # or tried in vain: once is enough
-        from falsifier.network.selection import accelerated
-
-        engine = accelerated(self._network, self._hull())
-        if engine is None:
-            return False
-        with suppress(MemoryError, RuntimeError):
-            self._on(engine)
-            self._chosen = engine
-        return self._chosen is engine
-
-    def warm(self) -> None:
-        """Make engines and the problems on them (`Prepared.warm`)."""
-        from falsifier.network.rehearsal import rehearse
-
-        engines = [self._network.engine(self._device)]
-        if self._device == "auto":
-            from falsifier.network.selection import accelerated
-
-            fast = accelerated(self._network, None, check=False)  # the search checks it
-            engines += [fast] if fast else []
-        for problems in filter(None, (self, self.nearest)):
-            rehearse(problems.single.engine)
-            for engine in engines:
-                rehearse(problems._on(engine).engine)
-
-    @cached_property
-    def nearest(self) -> Problems | None:
-        """The boxes rounded to the nearest values of the network's type, and points that may follow others inexactly;
-        None where neither makes a difference.
-        """
-        if self._inner:
-            return None
-        other = type(self)(self._make, self._network, self._budget, self._device, self)
-        mine, its = self.targets, other.targets
-        same = np.array_equal(mine.lower, its.lower) and np.array_equal(mine.upper, its.upper)
-        same &= self.domain.lattice is None
-        return None if same else other
-
-    @property
-    def _engine(self) -> Engine:
-        if self._inner:
-            engine = self._inner._engine
-        else:
-            engine = self._chosen = self._chosen or self._network.engine(self._device, self._hull())
-        self.engine_name = engine.name
-        return engine
-
-    def _on(self, engine: Engine) -> Problem:
-        """The problem on an engine, on its logits where those decide as well."""
-        key = (engine.name, engine.device)
-        if key not in self._problems:
-            seen = engine
-            if self._inner:
-                seen = self._inner._on(engine).engine
-            elif engine.name != "single-sample" and compares_outputs(self.spec):
-                from falsifier.network.peeling import on_logits
-
-                seen = on_logits(engine, self._network.lowered)
-            self._problems[key] = Problem(self.spec, seen, self._budget)
-        return self._problems[key]
-
-    def _hull(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The least box `[n]` around the boxes of all targets."""
-        ends = [side(axis=0, keepdims=True) for side in (self.targets.lower.min, self.targets.upper.max)]
-        a, b = (self.domain.embed(end)[0] for end in ends)
-        return np.minimum(a, b), np.maximum(a, b)  # a tied input may fall where its source rises
-
-
-def _compiled(query: Query, network: Network | JointNetwork, limits: Limits | None, rounding: Rounding) -> Spec:
-    """The targets of a query. `limits`: budgets of the inputs."""
-    types = [tensor.dtype for tensor in network.reference.inputs]
-    spec = compile_query(query, network.reference.dtype, rounding, types=types)
-    if limits is None:
-        return spec
-    from falsifier.spec.budgets import shrunk
-
-    return shrunk(spec, limits.radius, limits.origin)
 
 
 def _sat(draft: Result, witness: Witness) -> Result:

@@ -22,6 +22,7 @@ LAYERS: list[set[str]] = [
     {"problem"},
     {"search", "witness"},
     {"arguments"},
+    {"problems"},
     {"falsify"},
     {"handoff"},
     {"campaign", "fuzz", "worker"},

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from falsifier.falsify import Prepared, Problems
+from falsifier.falsify import Prepared
 from falsifier.handoff.adapter import Availability, Outcome
 from falsifier.handoff.handoff import Handoff
+from falsifier.problems import Problems
 from falsifier.search.portfolio import stages_of
 from falsifier.search.stage import Stage
 from falsifier.search.stages.given import Given

@@ -23,7 +23,7 @@ from falsifier_adapters.lirpa_network import BoundedNetwork, Method
 from falsifier_adapters.lirpa_region import Region, region_of
 
 if TYPE_CHECKING:
-    from falsifier.falsify import Problems
+    from falsifier.problems import Problems
     from falsifier_adapters.lirpa_library import Library
 
 Floats = NDArray[np.float64]

@@ -16,9 +16,9 @@ from falsifier.campaign.plan import Job, Question
 from falsifier.campaign.record import Decision, Record
 from falsifier.campaign.shares import Shares
 from falsifier.errors import EngineError, FalsifierError, InputError
-from falsifier.falsify import Problems
 from falsifier.network import Network
 from falsifier.problem import Problem
+from falsifier.problems import Problems
 from falsifier.search.groups import Groups
 from falsifier.search.portfolio import stages_of
 from falsifier.search.run import Run
