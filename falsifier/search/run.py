@@ -42,7 +42,7 @@ class Found:
 class Run:
     """The state that stages share. `stage` names the one at work.
 
-    coverage: what share of something the search has seen so far, where a stage measures it; for progress reports.
+    coverage: the share of the watched neurons that have fired, where a stage measures it; for progress reports.
     """
 
     problems: ProblemSource

@@ -20,6 +20,8 @@ from falsifier.search import search
 from falsifier.search.groups import Groups
 from falsifier.search.loop import Loop
 from falsifier.search.recipes import our_recipe, paper_recipe
+from falsifier.search.run import Run
+from falsifier.search.search import search_run
 from falsifier.spec import compile_query
 from falsifier.testing.problems import small_problem
 from falsifier.verdict import StopReason, Verdict
@@ -105,3 +107,22 @@ def test_many_instances_share_the_batch() -> None:
     result = search(Source(), budget, Rng(0), Groups([1, 1, 1], confirm), "fuzzing")
     assert result.reason is StopReason.CONFIRMED
     assert sorted(found) == [0, 1, 2]
+
+
+def test_coverage_is_there_for_progress_reports() -> None:
+    budget = Budget(max_evaluations=3_000)
+    spec = compile_query(read(EXAMPLES / "digits_robust.vnnlib"))
+    problem = Problem(spec, OnnxruntimeEngine(load(EXAMPLES / "digits.onnx").lowered), budget)
+
+    class Source:
+        single = batched = problem
+        nearest = None
+
+        def accelerate(self) -> bool:
+            return False
+
+    run = Run.start(Source(), budget, Rng(0), lambda point: False)
+    result = search_run(run, "paper")
+    (last,) = [record.notes["history"][-1] for record in result.stages.values() if "history" in record.notes]
+    assert run.coverage == last["fired"] / last["neurons"]
+    assert 0 < last["fired"] <= last["neurons"]

@@ -154,7 +154,10 @@ class Fuzzing:
         self._noted = run.budget.evaluations
         record = run.records.get(run.stage)
         line = {"evaluations": self._noted, "steps": self._steps, "seconds": round(run.elapsed(), 3)}
-        self.history.append(line | loop.figures())
+        figures = loop.figures()
+        if figures.get("neurons"):
+            run.coverage = figures["fired"] / figures["neurons"]
+        self.history.append(line | figures)
         if len(self.history) > _LINES:
             del self.history[1::2]
         if record is not None:
