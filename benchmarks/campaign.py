@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import gzip
 import importlib
 import json
 import os
@@ -80,13 +81,14 @@ def campaign(family: str, rows: list[dict[str, str]], options: argparse.Namespac
     verdicts, classes, refused = Counter[str](), Counter[str](), []
     with (out / "results.csv").open(newline="") as file:
         results = list(csv.reader(file))
-    witnesses = {path.name: path for path in (out / family).glob("*.counterexample")}
+    witnesses = {path.name: path for path in (out / family).glob("*.counterexample.gz")}
     for _, network, query, _, verdict, _ in results:
         verdicts[verdict] += 1
         if verdict != "sat":
             continue
         path = _witness(witnesses, network, query)
-        found, why = judge.judge(str(work / query), path.read_text(), [(None, str(work / network))])
+        text = gzip.decompress(path.read_bytes()).decode()
+        found, why = judge.judge(str(work / query), text, [(None, str(work / network))])
         classes[found] += 1
         if found not in GOOD:
             refused.append(f"{query}: {found}: {why}")
@@ -108,8 +110,8 @@ def campaign(family: str, rows: list[dict[str, str]], options: argparse.Namespac
 def _witness(witnesses: dict[str, Path], network: str, query: str) -> Path:
     """The witness of a row: its name, or, where rows of that name meet, the longer one with their folders."""
     net, question = Path(network), Path(query)
-    short = f"{net.stem}_{question.stem}.counterexample"
-    long = f"{net.parent.name}_{net.stem}_{question.parent.name}_{question.stem}.counterexample"
+    short = f"{net.stem}_{question.stem}.counterexample.gz"
+    long = f"{net.parent.name}_{net.stem}_{question.parent.name}_{question.stem}.counterexample.gz"
     return witnesses[short] if short in witnesses else witnesses[long]
 
 

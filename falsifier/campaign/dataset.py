@@ -9,6 +9,7 @@ Axes: N sample, n flat input, m flat output.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -170,6 +171,15 @@ class Sample:
     index: int
     direct: ClassVar[bool] = True
     bytes: ClassVar[int] = 0
+
+    @property
+    def digest(self) -> str:
+        data, region, setting = self.data, self.data.region(self.index), self.data.setting
+        asked = (setting.property.value, setting.margin, setting.range, int(data.y[self.index]))
+        digest = hashlib.sha256(repr((data.declared, data.dtype, *asked)).encode())
+        for side in (region.lower, region.upper):
+            digest.update(side.tobytes())
+        return digest.hexdigest()
 
     def query(self) -> Query:
         return self.data.query(self.index)

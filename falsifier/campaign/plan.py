@@ -8,11 +8,13 @@ from __future__ import annotations
 import csv
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from falsifier.campaign.contents import Content, content_of
 from falsifier.errors import InputError
 from falsifier.instance import LINE_ENDS, NamedNetwork, parse_network, parse_seconds
 
@@ -38,6 +40,11 @@ class Question(Protocol):
         """About how much memory the parsed query takes."""
         ...
 
+    @property
+    def digest(self) -> str:
+        """Sha256 of what is asked: equal only where a witness of one is one of the other. Raises OSError."""
+        ...
+
     def query(self) -> Query:
         """The query, read anew at every call. Raises InputError."""
         ...
@@ -61,6 +68,11 @@ class QueryFile:
         except OSError:
             return 0
 
+    @property
+    def digest(self) -> str:
+        with self.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
     def query(self) -> Query:
         from falsifier.query import read
 
@@ -80,7 +92,8 @@ class Job:
 
     onnx, vnnlib: as the row has them, for the results; stem: of its witness file; limit: seconds of its own clock;
     network: content of its files, equal for jobs that can share batches; fault: why it cannot be run, empty where it
-    can.
+    can; repeat: how many rows before it read the same; network_hash, query_hash: sha256 of the contents of its files,
+    empty where they cannot be read.
     """
 
     category: str
@@ -92,6 +105,14 @@ class Job:
     stem: str = ""
     network: str = ""
     fault: str = ""
+    repeat: int = 0
+    network_hash: str = ""
+    query_hash: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        """What a record knows it by: its row, and which of the rows that read the same it is."""
+        return self.category, self.onnx, self.vnnlib, self.repeat
 
 
 def read_instances(path: Path, *, timeout: float | None = None, category: str | None = None) -> list[Job]:
@@ -123,8 +144,12 @@ def arranged(jobs: Iterable[Job]) -> list[Job]:
 
     Where two jobs of a category would write the same file, the folders of network and query join the name.
     """
-    contents: dict[Path, str] = {}
-    known = [_with_content(job, contents) for job in jobs]
+    contents: dict[Path, Content] = {}
+    rows: Counter[tuple[str, str, str, int]] = Counter()
+    known = []
+    for job in jobs:
+        known.append(replace(_with_content(job, contents), repeat=rows[job.key]))
+        rows[job.key] += 1
     owners: dict[tuple[str, str], int] = {}
     for job in known:
         owners[job.category, job.stem] = owners.get((job.category, job.stem), 0) + 1
@@ -217,25 +242,16 @@ def _long_stem(job: Job) -> str:
     return "_".join(f"{path.absolute().parent.name}_{stem_of(path)}" for path in paths)
 
 
-def _with_content(job: Job, known: dict[Path, str]) -> Job:
-    if job.fault:
+def _with_content(job: Job, known: dict[Path, Content]) -> Job:
+    if job.fault or job.question is None:
         return job
     try:
-        content = "|".join(f"{n.name}={known.get(n.path) or _content(n.path, known)}" for n in job.networks)
+        for network in job.networks:
+            if network.path not in known:
+                known[network.path] = content_of(network.path)
+        query = job.question.digest
     except OSError as error:
         return replace(job, fault=f"{error.filename}: cannot be read: {error.strerror}")
-    return replace(job, network=content)
-
-
-def _content(path: Path, known: dict[Path, str]) -> str:
-    """A digest of a network's file; with its folder where tensors may lie in other files beside it."""
-    digest = hashlib.sha256()
-    beside = False
-    with path.open("rb") as file:
-        before = b""
-        while block := file.read(1 << 20):
-            digest.update(block)
-            beside = beside or b"location" in before + block
-            before = block[-16:]
-    known[path] = digest.hexdigest() + (f"@{path.absolute().parent}" if beside else "")
-    return known[path]
+    contents = [(network.name, known[network.path]) for network in job.networks]
+    digest = hashlib.sha256(repr([(name, content.digest) for name, content in contents]).encode()).hexdigest()
+    return replace(job, network=repr(contents), network_hash=digest, query_hash=query)

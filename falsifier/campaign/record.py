@@ -1,30 +1,45 @@
-"""The record of a campaign: what was decided, written as it is decided.
+"""The record of a campaign: its single truth, written as things happen.
 
-Contract of any record: `decide` is called once for a job, from one thread; when it returns, the answer and its witness
-outlive whatever becomes of the process. `improve` replaces the witness of a job that was decided sat by a better one.
-A reader never sees half a witness or half a row.
+Contract of any record. One process writes it, through calls from one thread; any number may read it meanwhile.
+
+*Jobs.* A record is made for the jobs of a plan, or goes on with those that it has: it says which of them wait to be run
+(`waiting`) and counts the verdicts of the others (`verdicts`). What it knows of a job is found again by `Job.key`. An
+answer holds for the contents of the files that it was given for: a job whose files are others now waits, and so does
+one whose attempt was lost or ended in an error; what may be asked for beside that is the maker's affair.
+
+*Attempts.* `begin` says that an attempt at these jobs starts. `decide` ends it with an answer, once; a job that no
+attempt was begun at may be decided too. What was begun and never decided when the process ended is a lost attempt,
+and the job waits for the next session. `begin` at a job whose attempt is under way gives that one up for lost. Of
+several attempts the last one that ended counts. `improve` puts a better witness in the place of that of a job that was
+decided sat in this session: its text, class, reason, evaluations and engine; the times stay.
+
+*Durability.* When `decide` or `improve` returns, the answer and its witness outlive whatever becomes of the process: a
+kill at any moment loses what was begun, and nothing else. A reader sees a decision whole or not at all, never half a
+witness. Each raises InputError, in one line, where it cannot be kept; nothing of it is in the record then.
+
+*Progress.* `progress` may be called as often as there is news; a record keeps a sample a second at most.
+
+*End.* `close` completes the exports, says that the session has ended, and lets go of the record; nothing may be called
+after it. `abandon` lets go and completes nothing, as a death of the process would.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import os
-import threading
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from falsifier.campaign.plan import Job
-from falsifier.errors import InputError
 from falsifier.verdict import Verdict
 
 
 @dataclass(frozen=True)
 class Decision:
     """The answer to a job. prepare and seconds: of its own clock, reading and searching; witness: the text below `sat`
-    in a results file; class_: `exact` or `correct`; reason: for people.
+    in a results file; class_: `exact` or `correct`; reason: for people. evaluations: points of its own. margins: the
+    best margin reached of each disjunct of the query that stayed open, negative ones, empty where unknown; disjuncts:
+    their numbers in the query, in order. engine: that evaluated last; worker: who made the attempt.
     """
 
     verdict: Verdict
@@ -33,9 +48,31 @@ class Decision:
     seconds: float = 0.0
     witness: str | None = None
     class_: str | None = None
+    evaluations: int = 0
+    margins: tuple[float, ...] = ()
+    engine: str = ""
+    worker: str = ""
+    disjuncts: tuple[int, ...] = ()
 
 
-class Record(Protocol):
+@dataclass(frozen=True)
+class Progress:
+    """Where a campaign stands.
+
+    open: instances in the search at work; lanes: of its last batch; evaluations: made so far, in all; left: seconds
+    until the last instance is decided at the latest; coverage: of the search at work, where it measures one.
+    """
+
+    total: int
+    verdicts: Counter[Verdict]
+    open: int
+    lanes: int
+    evaluations: int
+    left: float
+    coverage: float | None
+
+
+class Decisions(Protocol):
     """Where decisions go."""
 
     def decide(self, job: Job, decision: Decision) -> None:
@@ -43,64 +80,38 @@ class Record(Protocol):
         ...
 
     def improve(self, job: Job, decision: Decision) -> None:
-        """Keep a better witness of a job that was decided sat."""
+        """Keep a better witness of a job that was decided sat. Raises InputError where it cannot be kept."""
         ...
 
 
-class ResultsFolder:
-    """The competition's layout: `results.csv`, and `<category>/<onnx stem>_<vnnlib stem>.counterexample`.
+class Record(Decisions, Protocol):
+    """The contract is the module's text; `falsifier.testing.records` is a suite of it."""
 
-    Rows `category,onnx,vnnlib,prepare_seconds,result,run_seconds`, each appended by one write after its witness file
-    was put in place by one rename.
-    """
+    @property
+    def waiting(self) -> Sequence[Job]:
+        """The jobs to run, as they were when the record was made or opened, in the plan's order."""
+        ...
 
-    def __init__(self, folder: Path) -> None:
-        """Raises InputError where the folder cannot be made, or holds results already."""
-        self.folder, self.results = folder, folder / "results.csv"
-        self.lock = threading.Lock()  # held while an answer is written: whoever ends the process takes it first
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._rows = os.open(self.results, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
-        except FileExistsError:
-            what = "exists: choose another folder, or remove it" if folder.is_dir() else "its folder is a file"
-            raise InputError(f"{self.results}: {what}") from None
-        except OSError as error:
-            raise InputError(f"{self.results}: cannot be written: {error.strerror}") from None
+    @property
+    def verdicts(self) -> Mapping[Verdict, int]:
+        """How many of each verdict the jobs have that do not wait; as of then, too."""
+        ...
 
-    def decide(self, job: Job, decision: Decision) -> None:
-        prepare, seconds = (f"{value:.4f}" for value in (decision.prepare, decision.seconds))
-        line = io.StringIO()
-        row = [job.category, job.onnx, job.vnnlib, prepare, decision.verdict.value, seconds]
-        csv.writer(line, lineterminator="\n").writerow(row)
-        with self.lock:
-            self._put_witness(job, decision)
-            self._append(line.getvalue().encode())
+    def begin(self, jobs: Sequence[Job], worker: str = "") -> None:
+        """An attempt at these jobs starts."""
+        ...
 
-    def improve(self, job: Job, decision: Decision) -> None:
-        with self.lock:
-            self._put_witness(job, decision)
+    def progress(self, progress: Progress) -> None:
+        """Keep where the campaign stands, if it is time for a sample."""
+        ...
 
-    def _append(self, row: bytes) -> None:
-        try:
-            written = os.write(self._rows, row)
-            if written < len(row):  # a full disk: no half row stays
-                os.ftruncate(self._rows, os.fstat(self._rows).st_size - written)
-                raise InputError(f"{self.results}: cannot be written: the disk is full")
-        except OSError as error:
-            raise InputError(f"{self.results}: cannot be written: {error.strerror}") from None
+    def close(self) -> None:
+        """The session has ended."""
+        ...
 
-    def _put_witness(self, job: Job, decision: Decision) -> None:
-        if decision.witness is None:
-            return
-        path = self.folder / job.category / f"{job.stem}.counterexample"
-        part = path.with_name(f"{path.name}.part")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(decision.witness)
-            os.replace(part, path)
-        except OSError as error:
-            part.unlink(missing_ok=True)
-            raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+    def abandon(self) -> None:
+        """Let go of the record, completing nothing."""
+        ...
 
 
 def tally(decisions: Mapping[Verdict, int]) -> str:

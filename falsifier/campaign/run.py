@@ -10,8 +10,9 @@ from pathlib import Path
 
 from falsifier.arguments import as_network
 from falsifier.budget import Budget
+from falsifier.campaign.margins import nearest_of
 from falsifier.campaign.plan import Job, by_network
-from falsifier.campaign.record import Decision, Record
+from falsifier.campaign.record import Decision, Progress, Record
 from falsifier.campaign.stack import Member, Settings, Stack
 from falsifier.errors import FalsifierError, UnsupportedError
 from falsifier.falsify import Prepared
@@ -26,23 +27,6 @@ from falsifier.witness.text import write_witness
 
 _FIRST, _MOST, _GROWTH = 256, 4096, 4  # instances of a network's first stack, of any, and from one to the next
 _MOST_KEPT = 1 << 26  # bytes of parsed queries that a stack keeps
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a campaign stands.
-
-    open: instances in the search at work; lanes: of its last batch; evaluations: made so far, in all; left: seconds
-    until the last instance is decided at the latest; coverage: of the search at work, where it measures one.
-    """
-
-    total: int
-    verdicts: Counter[Verdict]
-    open: int
-    lanes: int
-    evaluations: int
-    left: float
-    coverage: float | None
 
 
 @dataclass
@@ -77,7 +61,8 @@ class Campaign:
         self.settings = settings or Settings()
         self.settings.demand()
         self.jobs, self._record, self._tell, self._warn, self._clock = jobs, record, tell, warn, clock
-        self.verdicts: Counter[Verdict] = Counter()
+        self.verdicts: Counter[Verdict] = Counter(record.verdicts)  # with those of earlier sessions
+        self.total = len(jobs) + self.verdicts.total()
         self._waiting = sum(job.limit for job in jobs)  # limits of what is not decided
         self._loaded = dict(loaded or {})
         self._evaluations = 0  # of searches that ended
@@ -111,22 +96,23 @@ class Campaign:
         """Tell where the campaign stands."""
         stack = self._stack
         run = None if stack is None else stack.run
-        self._tell(
-            Progress(
-                total=len(self.jobs),
-                verdicts=self.verdicts,
-                open=1 if run is None else run.width,
-                lanes=1 if run is None else run.lanes,
-                evaluations=self._evaluations + (0 if stack is None else stack.budget.evaluations),
-                left=self._waiting - (0.0 if stack is None else stack.shares.seconds * stack.groups.width),
-                coverage=None if run is None else run.coverage,
-            )
+        progress = Progress(
+            total=self.total,
+            verdicts=self.verdicts,
+            open=1 if run is None else run.width,
+            lanes=1 if run is None else run.lanes,
+            evaluations=self._evaluations + (0 if stack is None else stack.budget.evaluations),
+            left=self._waiting - (0.0 if stack is None else stack.shares.seconds * stack.groups.width),
+            coverage=None if run is None else run.coverage,
         )
+        self._record.progress(progress)
+        self._tell(progress)
 
     # --- one network ---
 
     def _network(self, jobs: list[Job]) -> None:
         """The jobs of one network, or of the same several."""
+        self._record.begin(jobs)
         named = jobs[0].networks
         if len(jobs) == 1 or len(named) != 1:
             for job in jobs:
@@ -223,7 +209,19 @@ class Campaign:
             if result.witness is not None and result.query is not None:
                 text = write_witness(result.query, result.witness)
             seconds = self._clock() - start - prepare
-            return Decision(result.verdict, result.reason_text, prepare, seconds, text, result.class_)
+            left = nearest_of(result.open, result.margins) if result.witness is None else {}
+            return Decision(
+                result.verdict,
+                result.reason_text,
+                prepare,
+                seconds,
+                text,
+                result.class_,
+                result.evaluations,
+                tuple(left.values()),
+                result.engine or "",
+                disjuncts=tuple(left),
+            )
 
         def keep(result: Result) -> None:
             early.append(decision(result))

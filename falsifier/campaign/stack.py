@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from falsifier.arguments import demand_device
 from falsifier.arrays import Rng
 from falsifier.budget import Budget
+from falsifier.campaign.margins import nearest
 from falsifier.campaign.plan import Job, Question
-from falsifier.campaign.record import Decision, Record
+from falsifier.campaign.record import Decision, Decisions
 from falsifier.campaign.shares import Shares
 from falsifier.errors import EngineError, FalsifierError, InputError
 from falsifier.network import Network
@@ -99,7 +100,7 @@ class Stack:
     """One search over the members; what it finds is recorded at once."""
 
     def __init__(
-        self, members: Sequence[Member], network: Network, settings: Settings, record: Record, budget: Budget
+        self, members: Sequence[Member], network: Network, settings: Settings, record: Decisions, budget: Budget
     ) -> None:
         self.members, self._network, self._settings, self._record = members, network, settings, record
         self.budget = budget
@@ -110,11 +111,12 @@ class Stack:
         self.failure = ""  # what went wrong, if something did that should not
         self.tell: Callable[[], None] = lambda: None
         self._doors: dict[int, _Door] = {}
+        self._problems: StackedProblems | None = None
 
     def search(self) -> list[Member]:
         """Decide the members; those returned are still open, and better run one after the other."""
         network, settings = self._network, self._settings
-        problems = StackedProblems(self._spec, network, self.budget, settings.device)
+        problems = self._problems = StackedProblems(self._spec, network, self.budget, settings.device)
         self.shares.begin(self.groups)
         try:
             self.run = Run.start(problems, self.budget, Rng(settings.rng_seed), self.groups)
@@ -152,7 +154,25 @@ class Stack:
         verdict = Verdict.TIMEOUT if reason is StopReason.DEADLINE else Verdict.UNKNOWN
         member = self.members[i]
         self.decided[i] = True
-        self._record.decide(member.job, Decision(verdict, reason.value, member.prepare, self.shares.seconds))
+        self._record.decide(member.job, self._decision(i, verdict, reason.value))
+
+    def _decision(self, i: int, verdict: Verdict, reason: str, witness: Witness | None = None) -> Decision:
+        """What is said of an instance as things stand."""
+        left: dict[int, float] = {}
+        if self.run is not None and verdict in (Verdict.TIMEOUT, Verdict.UNKNOWN):
+            left = nearest(self.members[i].part.disjunct, self.run.ledger.margin[self.groups.targets(i)])
+        return Decision(
+            verdict,
+            reason,
+            self.members[i].prepare,
+            self.shares.seconds,
+            None if witness is None else write_witness(self._doors[i].query, witness),
+            None if witness is None else witness.class_.value,
+            int(self.shares.evaluations),
+            tuple(left.values()),
+            "" if self._problems is None else self._problems.engine_name,
+            disjuncts=tuple(left),
+        )
 
     def _confirm(self, i: int, point: NDArray[Any]) -> bool:
         """Whether a point ends the search for an instance; asks its own door."""
@@ -161,8 +181,7 @@ class Stack:
                 self._doors[i] = self._door(i)
         except FalsifierError as error:  # its file is gone, or has become another
             self.decided[i] = True
-            member, seconds = self.members[i], self.shares.seconds
-            self._record.decide(member.job, Decision(Verdict.ERROR, str(error), member.prepare, seconds))
+            self._record.decide(self.members[i].job, self._decision(i, Verdict.ERROR, str(error)))
             return True
         judge, budget = self._doors[i].judge, self._doors[i].budget
         budget.evaluations = int(self.shares.evaluations)
@@ -184,16 +203,12 @@ class Stack:
 
     def _sat(self, i: int, witness: Witness) -> None:
         """Keep a witness."""
-        member = self.members[i]
-        text = write_witness(self._doors[i].query, witness)
-        decision = Decision(
-            Verdict.SAT, witness.reason, member.prepare, self.shares.seconds, text, witness.class_.value
-        )
+        job, decision = self.members[i].job, self._decision(i, Verdict.SAT, witness.reason, witness)
         if self.decided[i]:
-            self._record.improve(member.job, decision)
+            self._record.improve(job, decision)
         else:
             self.decided[i] = True
-            self._record.decide(member.job, decision)
+            self._record.decide(job, decision)
 
     def _spec(self, rounding: Rounding) -> Spec:
         """The stack in boxes rounded so; what is decided keeps its boxes."""

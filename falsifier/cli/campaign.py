@@ -15,8 +15,11 @@ from falsifier.instance import parse_seconds
 
 if TYPE_CHECKING:
     from falsifier.campaign.plan import Job
-    from falsifier.campaign.record import ResultsFolder
-    from falsifier.campaign.run import Campaign, Progress
+    from falsifier.campaign.record import Progress
+    from falsifier.campaign.run import Campaign
+    from falsifier.campaign.session import Session
+    from falsifier.campaign.sqlite import SqliteRecord
+    from falsifier.campaign.stack import Settings
     from falsifier.network import Network
 
 _OF_SAMPLES = ("epsilon", "budgets", "label_property", "margin", "range", "clip", "as_vnnlib")
@@ -34,7 +37,7 @@ class Command:
     def __init__(self, options: Namespace, started: float) -> None:
         self._options = options
         self._reporter = Reporter(started)
-        self._record: ResultsFolder | None = None
+        self._record: SqliteRecord | None = None
         self._campaign: Campaign | None = None
 
     def run(self) -> int:
@@ -42,32 +45,37 @@ class Command:
         # before anything is imported that has threads: they would take the signals
         with Guard(float("inf"), float("inf"), self._cut_short) as guard:
             jobs, loaded = _jobs(self._options)
-            campaign = self._prepared(jobs, loaded)
-            verdicts = campaign.run()
+            campaign, record = self._prepared(jobs, loaded)
+            try:
+                verdicts = campaign.run()
+            except BaseException:
+                record.abandon()
+                raise
             with guard.answering():
                 from falsifier.campaign.record import tally
 
-                self._reporter.say(f"{len(jobs)} instances: {tally(verdicts)}; see {self._options.out}")
+                record.close()
+                self._reporter.say(f"{campaign.total} instances: {tally(verdicts)}; see {self._options.out}")
         return 0
 
-    def _prepared(self, jobs: list[Job], loaded: dict[Path, Network]) -> Campaign:
-        from falsifier.campaign.record import ResultsFolder
+    def _prepared(self, jobs: list[Job], loaded: dict[Path, Network]) -> tuple[Campaign, SqliteRecord]:
         from falsifier.campaign.run import Campaign
+        from falsifier.campaign.sqlite import SqliteRecord
         from falsifier.campaign.stack import Settings
 
         given = self._options
         settings = Settings(given.device, given.require, given.portfolio, given.rng_seed, given.max_evaluations)
         settings.demand()  # before a folder is made
-        self._record = ResultsFolder(Path(given.out))
+        record = self._record = SqliteRecord(Path(given.out), jobs, _session(given, settings))
         tell, warn = self._reporter.tell, self._reporter.say
-        self._campaign = Campaign(jobs, self._record, settings, tell, warn, loaded=loaded)
-        return self._campaign
+        self._campaign = Campaign(record.waiting, record, settings, tell, warn, loaded=loaded)
+        return self._campaign, record
 
     def _cut_short(self, signal: int | None) -> int:
         """In place of the main thread, which may be inside a library: what was decided stands in the folder."""
         if self._record is not None and self._campaign is not None:
             self._record.lock.acquire(timeout=1.0)
-            done, total = sum(self._campaign.verdicts.values()), len(self._campaign.jobs)
+            done, total = self._campaign.verdicts.total(), self._campaign.total
             self._reporter.say(f"interrupted: {done} of {total} instances are decided, see {self._options.out}")
         return 128 + (signal or 0)
 
@@ -129,6 +137,21 @@ def _samples(options: Namespace, timeout: float | None) -> tuple[list[Job], dict
     if options.as_vnnlib is not None:
         write_queries(jobs, Path(options.as_vnnlib), model)
     return arranged(jobs), {model: network}
+
+
+def _session(options: Namespace, settings: Settings) -> Session:
+    """What the record notes of this run."""
+    from dataclasses import asdict
+
+    from falsifier.campaign.session import Session
+
+    words = {name: getattr(options, name) for name in ("category", *_OF_SAMPLES)}
+    words["instances"] = [str(Path(name).absolute()) for name in options.instances]
+    for name in ("dataset", "budgets"):
+        given = getattr(options, name)
+        words[name] = None if given is None else str(Path(given).absolute())
+    asked = {name: value for name, value in words.items() if value is not None}
+    return Session({**asdict(settings), "timeout": options.timeout}, asked)
 
 
 class Reporter:

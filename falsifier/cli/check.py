@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 from falsifier.cli.arguments import Parser
 from falsifier.errors import InputError
 from falsifier.instance import parse_networks
 from falsifier.verdict import WORDS, Verdict
+
+_GZIP = b"\x1f\x8b"
 
 
 def run(words: list[str], started: float) -> int:
@@ -32,8 +35,8 @@ def run(words: list[str], started: float) -> int:
         given = read_tensors(query, witness)
     else:
         try:
-            text = witness.read_text()
-        except (OSError, UnicodeDecodeError) as error:
+            text = _text(witness)
+        except (OSError, UnicodeDecodeError, EOFError, zlib.error) as error:
             raise InputError(f"{witness}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
         if WORDS.get(text.strip(), Verdict.SAT) is not Verdict.SAT:
             raise InputError(
@@ -47,11 +50,21 @@ def run(words: list[str], started: float) -> int:
     return 0
 
 
+def _text(path: Path) -> str:
+    """What a file says, plain or gzip. Raises OSError, EOFError, zlib.error or UnicodeDecodeError."""
+    import gzip
+
+    data = path.read_bytes()
+    return (gzip.decompress(data) if data[:2] == _GZIP else data).decode()
+
+
 def _parser() -> Parser:
     parser = Parser("check", "Judge a witness: print exact, correct or rejected, and why.")
     parser.add_argument("query", metavar="QUERY", help="a VNN-LIB file, 1.0 or 2.0, plain or gzip")
     parser.add_argument(
-        "witness", metavar="WITNESS", help="a results file, a bare witness, or a folder of <variable>.pb"
+        "witness",
+        metavar="WITNESS",
+        help="a results file or a bare witness, plain or gzip, or a folder of <variable>.pb",
     )
     parser.add_networks()
     return parser

@@ -71,8 +71,9 @@ def _serve(options: Namespace, launcher: Launcher) -> None:
 def _prepare(offered: Namespace) -> tuple[Prepared, Callable[[], bool]]:
     """The instance, warm, and whether its files are still those that were read."""
     from falsifier.falsify import Prepared
+    from falsifier.network.external_files import with_external_data
     from falsifier.worker.rehearsal import rehearse
-    from falsifier.worker.stamps import stamps, unchanged, with_external_data
+    from falsifier.worker.stamps import stamps, unchanged
 
     rehearse()
     networks = parse_networks(offered.network)

@@ -19,9 +19,9 @@ def test_a_sample_is_spread_evenly(count: int, of: int) -> None:
 
 
 def test_a_witness_is_found_by_either_name() -> None:
-    files = {name: Path(name) for name in ("net_q.counterexample", "b_net_c_r.counterexample")}
-    assert campaign._witness(files, "a/net.onnx", "v/q.vnnlib").name == "net_q.counterexample"
-    assert campaign._witness(files, "b/net.onnx", "c/r.vnnlib").name == "b_net_c_r.counterexample"
+    files = {name: Path(name) for name in ("net_q.counterexample.gz", "b_net_c_r.counterexample.gz")}
+    assert campaign._witness(files, "a/net.onnx", "v/q.vnnlib").name == "net_q.counterexample.gz"
+    assert campaign._witness(files, "b/net.onnx", "c/r.vnnlib").name == "b_net_c_r.counterexample.gz"
 
 
 def test_rendered_lines_of_text() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import models
 
 from falsifier.campaign.plan import Job
-from falsifier.campaign.record import Decision
+from falsifier.campaign.record import Decision, Progress
 from falsifier.verdict import Verdict
 
 WEIGHT = [[1.0, 1.0, 0.0], [0.0, -1.0, 2.0]]  # Y_0 = X_0 + X_1, Y_1 = 2 X_2 - X_1
@@ -48,10 +49,21 @@ def answer(i: int) -> str:
 
 @dataclass
 class Kept:
-    """A record that keeps everything."""
+    """A record that keeps everything in memory, for one session."""
 
     decisions: dict[str, Decision] = field(default_factory=dict)
     improved: list[str] = field(default_factory=list)
+    begun: list[str] = field(default_factory=list)
+    samples: list[Progress] = field(default_factory=list)
+    waiting: Sequence[Job] = ()
+    verdicts_before: Counter[Verdict] = field(default_factory=Counter)
+
+    @property
+    def verdicts(self) -> Counter[Verdict]:
+        return self.verdicts_before
+
+    def begin(self, jobs: Sequence[Job], worker: str = "") -> None:
+        self.begun += [job.vnnlib for job in jobs]
 
     def decide(self, job: Job, decision: Decision) -> None:
         assert job.vnnlib not in self.decisions, "decided twice"
@@ -62,5 +74,14 @@ class Kept:
         self.improved.append(job.vnnlib)
         self.decisions[job.vnnlib] = decision
 
-    def verdicts(self) -> dict[str, str]:
+    def progress(self, progress: Progress) -> None:
+        self.samples.append(progress)
+
+    def close(self) -> None:
+        pass
+
+    def abandon(self) -> None:
+        pass
+
+    def answers(self) -> dict[str, str]:
         return {name: decision.verdict.value for name, decision in self.decisions.items()}

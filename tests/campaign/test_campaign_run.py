@@ -13,7 +13,8 @@ from campaigns import WEIGHT, Kept, answer, family, network, query
 
 import falsifier.campaign.run as campaign_run
 from falsifier.campaign.plan import Job, arranged, read_instances
-from falsifier.campaign.run import Campaign, Progress
+from falsifier.campaign.record import Progress
+from falsifier.campaign.run import Campaign
 from falsifier.campaign.stack import Settings
 from falsifier.errors import InputError
 from falsifier.query import read
@@ -47,7 +48,7 @@ def holds(folder: Path, name: str, text: str) -> bool:
 
 def test_every_instance_of_a_network_gets_its_answer(tmp_path: Path) -> None:
     record, lines = run(family(tmp_path, 30))
-    assert record.verdicts() == {f"./vnnlib/q{i}.vnnlib": answer(i) for i in range(30)}
+    assert record.answers() == {f"./vnnlib/q{i}.vnnlib": answer(i) for i in range(30)}
     assert lines == []
     for name, decision in record.decisions.items():
         assert (decision.witness is not None) == (decision.verdict is Verdict.SAT)
@@ -79,13 +80,13 @@ def test_stacks_are_cut_by_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(campaign_run._Reading, "most", first)
     monkeypatch.setattr(campaign_run, "_MOST", 2 * first)
     record, _ = run(family(tmp_path, 20))
-    assert record.verdicts() == {f"./vnnlib/q{i}.vnnlib": answer(i) for i in range(20)}
+    assert record.answers() == {f"./vnnlib/q{i}.vnnlib": answer(i) for i in range(20)}
 
 
 def test_queries_are_read_again_where_they_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(campaign_run, "_MOST_KEPT", 0)
     record, _ = run(family(tmp_path, 9))
-    assert record.verdicts() == {f"./vnnlib/q{i}.vnnlib": answer(i) for i in range(9)}
+    assert record.answers() == {f"./vnnlib/q{i}.vnnlib": answer(i) for i in range(9)}
 
 
 def test_what_does_not_stack_is_run_on_its_own(tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ def test_what_does_not_stack_is_run_on_its_own(tmp_path: Path) -> None:
         lines += f"onnx/sums.onnx,{name}.vnnlib,5\n"
     path.write_text(lines)
     record, said = run(path)
-    verdicts = {name.removesuffix(".vnnlib"): verdict for name, verdict in record.verdicts().items() if "/" not in name}
+    verdicts = {name.removesuffix(".vnnlib"): verdict for name, verdict in record.answers().items() if "/" not in name}
     assert verdicts == {
         "tied": "sat",
         "polynomial": "sat",
@@ -148,7 +149,7 @@ def test_one_network_after_the_other(tmp_path: Path) -> None:
     query(tmp_path, "two.vnnlib", 1.75, [0] * 3, [1] * 3)
     path.write_text("other.onnx,one.vnnlib,5\n" + path.read_text() + "other.onnx,two.vnnlib,5\n")
     record, _ = run(path)
-    assert record.verdicts() == {f"./vnnlib/q{i}.vnnlib": answer(i) for i in range(4)} | {
+    assert record.answers() == {f"./vnnlib/q{i}.vnnlib": answer(i) for i in range(4)} | {
         "one.vnnlib": "sat",
         "two.vnnlib": "sat",
     }
@@ -161,10 +162,10 @@ def test_pinned_decimals_give_correct_witnesses_or_none(tmp_path: Path) -> None:
     path = tmp_path / "instances.csv"
     path.write_text("".join(f"sums.onnx,q{i}.vnnlib,5\n" for i in range(4)))
     record, _ = run(path)
-    assert set(record.verdicts().values()) == {"sat"}
+    assert set(record.answers().values()) == {"sat"}
     assert {d.class_ for d in record.decisions.values()} == {"correct"}
     strict, _ = run(path, require="exact")
-    assert set(strict.verdicts().values()) == {"unknown"}
+    assert set(strict.answers().values()) == {"unknown"}
 
 
 def test_bounds_that_only_rounding_reaches(tmp_path: Path) -> None:
@@ -176,7 +177,7 @@ def test_bounds_that_only_rounding_reaches(tmp_path: Path) -> None:
     path = tmp_path / "instances.csv"
     path.write_text("".join(f"sums.onnx,q{i}.vnnlib,5\n" for i in range(3)))
     record, _ = run(path, 60_000)
-    assert set(record.verdicts().values()) == {"sat"}
+    assert set(record.answers().values()) == {"sat"}
     assert {d.class_ for d in record.decisions.values()} == {"correct"}
 
 
@@ -212,7 +213,7 @@ def test_an_engine_that_fails_leaves_the_instances_to_the_ordinary_path(
 
     monkeypatch.setattr(stack, "_FEWEST_LANES", 1 << 40)
     record, _ = run(family(tmp_path, 5))
-    assert record.verdicts() == {f"./vnnlib/q{i}.vnnlib": answer(i) for i in range(5)}
+    assert record.answers() == {f"./vnnlib/q{i}.vnnlib": answer(i) for i in range(5)}
 
 
 def test_an_internal_error_costs_one_instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +227,7 @@ def test_an_internal_error_costs_one_instance(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(campaign_run, "Prepared", broken)
     record, lines = run(path)
-    assert list(record.verdicts().values()) == ["error", "sat", "sat"]
+    assert list(record.answers().values()) == ["error", "sat", "sat"]
     assert lines == ["one.vnnlib: internal error: ZeroDivisionError: a bug"]
 
 
@@ -241,7 +242,7 @@ def test_version_2_queries_stack_as_well(tmp_path: Path) -> None:
     path = tmp_path / "instances.csv"
     path.write_text("".join(f"sums.onnx,q{i}.vnnlib,5\n" for i in range(6)))
     record, _ = run(path)
-    assert record.verdicts() == {f"q{i}.vnnlib": "sat" if i < 5 else "unknown" for i in range(6)}
+    assert record.answers() == {f"q{i}.vnnlib": "sat" if i < 5 else "unknown" for i in range(6)}
     assert all((d.witness or "X real").startswith("X real") for d in record.decisions.values())
 
 
@@ -257,7 +258,7 @@ def test_a_query_that_vanishes_costs_its_instance(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(campaign_run, "stacked", stacked_late)
     record, lines = run(path)
     expected = {f"./vnnlib/q{i}.vnnlib": answer(i) for i in range(9)} | {"./vnnlib/q3.vnnlib": "error"}
-    assert record.verdicts() == expected  # the other one never had a candidate
+    assert record.answers() == expected  # the other one never had a candidate
     assert len(lines) == 1
     assert "q3.vnnlib: cannot be read" in lines[0]
 
@@ -270,7 +271,7 @@ def test_an_internal_error_costs_the_stack_its_speed_alone(tmp_path: Path, monke
 
     monkeypatch.setattr(stack, "search_run", broken)
     record, lines = run(family(tmp_path, 5))
-    assert record.verdicts() == {f"./vnnlib/q{i}.vnnlib": answer(i) for i in range(5)}
+    assert record.answers() == {f"./vnnlib/q{i}.vnnlib": answer(i) for i in range(5)}
     assert len(lines) == 1
     assert "ZeroDivisionError: a bug; its instances go on one after the other" in lines[0]
 

@@ -60,7 +60,7 @@ def test_another_class_is_reached_exactly_where_it_is_near_enough(tmp_path: Path
     record = run(data, model)
     near = [distance(x[i], int(y[i])) <= 0.25 for i in range(len(x))]
     assert 3 < sum(near) < 17
-    assert list(record.verdicts().values()).count("sat") == sum(near)
+    assert list(record.answers().values()).count("sat") == sum(near)
     for i, decision in enumerate(record.decisions[f"sample_{i:02d}.vnnlib"] for i in range(len(x))):
         assert (decision.verdict.value == "sat") == near[i]
         if decision.witness:
@@ -123,7 +123,7 @@ def test_the_questions_as_files_get_the_same_answers(tmp_path: Path) -> None:
     assert [job.limit for job in again] == [20.0] * 8
     record = Kept()
     Campaign(again, record, Settings(evaluations=3000)).run()
-    assert record.verdicts() == run(data, model).verdicts()
+    assert record.answers() == run(data, model).answers()
 
 
 def atoms(query: Query) -> tuple[Any, list[Any], list[Any]]:
@@ -196,11 +196,11 @@ def test_a_network_that_leaves_its_shape_open_is_asked_in_version_2(tmp_path: Pa
     record = Kept()
     jobs = arranged(jobs_of(data, str(path), 20.0, None))
     Campaign(jobs, record, Settings(evaluations=3000), loaded={path: net}).run()
-    assert list(record.verdicts().values()) == ["sat", "sat", "unknown"]  # the leads are 0.25, 0.5, 1.25
+    assert list(record.answers().values()) == ["sat", "sat", "unknown"]  # the leads are 0.25, 0.5, 1.25
     assert (record.decisions["sample_0.vnnlib"].witness or "").startswith("X float32 [1,2,1,5]\n")
     alone = Kept()
     Campaign(jobs[:1], alone, Settings(evaluations=3000), loaded={path: net}).run()
-    assert list(alone.verdicts().values()) == ["sat"]
+    assert list(alone.answers().values()) == ["sat"]
 
 
 def saved(path: Path, **arrays: Any) -> Path:

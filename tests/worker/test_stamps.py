@@ -11,7 +11,8 @@ import numpy as np
 import onnx
 import pytest
 
-from falsifier.worker.stamps import stamps, unchanged, with_external_data
+from falsifier.network.external_files import with_external_data
+from falsifier.worker.stamps import stamps, unchanged
 
 
 @pytest.fixture

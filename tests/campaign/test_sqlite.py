@@ -1,0 +1,169 @@
+"""The record in a database: what stands in it and beside it, and one line where it cannot be written."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from falsifier.campaign.plan import Job
+from falsifier.campaign.record import Decision, Progress
+from falsifier.campaign.session import Session
+from falsifier.campaign.sqlite import SqliteRecord
+from falsifier.errors import InputError
+from falsifier.verdict import Verdict
+
+JOB = Job("family", "[('f', 'a.onnx'), ('g', 'b.onnx')]", 'q "1",.vnnlib', 5.0, stem="a_b_q")
+OTHER = Job("family", "a.onnx", "r.vnnlib", 7.0, stem="a_r", network_hash="n", query_hash="q")
+SAT = Decision(Verdict.SAT, "holds", 0.125, 1.5, "((X_0 1.0)\n(Y_0 2.0))\n", "exact", 77, engine="onnxruntime")
+
+
+def rows(folder: Path) -> list[list[str]]:
+    with (folder / "results.csv").open(newline="") as file:
+        return list(csv.reader(file))
+
+
+def asked(folder: Path, query: str) -> list[tuple[Any, ...]]:
+    database = sqlite3.connect(folder / "campaign.sqlite")
+    try:
+        return database.execute(query).fetchall()
+    finally:
+        database.close()
+
+
+def witness(folder: Path, name: str = "a_b_q") -> str:
+    return gzip.decompress((folder / "family" / f"{name}.counterexample.gz").read_bytes()).decode()
+
+
+def test_rows_and_witnesses_in_the_competitions_form_as_they_are_decided(tmp_path: Path) -> None:
+    record = SqliteRecord(tmp_path, [JOB, OTHER])
+    record.begin([JOB, OTHER])
+    record.decide(OTHER, Decision(Verdict.TIMEOUT, "", 0.0, 5.0))
+    record.decide(JOB, SAT)
+    late = [
+        ["family", OTHER.onnx, OTHER.vnnlib, "0.0000", "timeout", "5.0000"],
+        ["family", JOB.onnx, JOB.vnnlib, "0.1250", "sat", "1.5000"],
+    ]
+    assert rows(tmp_path) == late
+    assert witness(tmp_path) == SAT.witness
+    record.close()
+    assert rows(tmp_path) == late[::-1]  # in the plan's order
+    assert [p.name for p in (tmp_path / "family").iterdir()] == ["a_b_q.counterexample.gz"]
+
+
+def test_what_is_known_of_an_attempt(tmp_path: Path) -> None:
+    record = SqliteRecord(tmp_path, [JOB, OTHER], Session({"device": "cpu"}, shard="1/2"))
+    record.begin([OTHER], worker="2")
+    record.decide(JOB, SAT)
+    made = Decision(Verdict.UNKNOWN, "the cap", 0.5, 2.0, None, None, 300, (-0.25, -1.5), "torch", disjuncts=(1, 4))
+    record.decide(OTHER, made)
+    found = asked(
+        tmp_path,
+        "select session, worker, verdict, reason, evaluations, margins, disjuncts, engine, "
+        "network_hash, query_hash from attempt order by instance_id",
+    )
+    assert found == [
+        (0, "", "sat", "holds", 77, "[]", "[]", "onnxruntime", "", ""),
+        (0, "2", "unknown", "the cap", 300, "[-0.25, -1.5]", "[1, 4]", "torch", "n", "q"),
+    ]
+    values = {key: json.loads(value) for key, value in asked(tmp_path, "select key, value from campaign")}
+    assert values["schema"] == 1
+    assert values["settings"] == {"device": "cpu"}
+    assert values["shard"] == "1/2"
+    assert values["ended"] is None
+    assert len(values["sessions"]) == 1
+    record.close()
+    assert json.loads(asked(tmp_path, "select value from campaign where key = 'ended'")[0][0]) is not None
+
+
+def test_a_better_witness_takes_the_place_of_the_first(tmp_path: Path) -> None:
+    record = SqliteRecord(tmp_path, [JOB])
+    record.decide(JOB, Decision(Verdict.SAT, "", 0.0, 1.0, "first\n", "correct"))
+    record.improve(JOB, Decision(Verdict.SAT, "", 0.0, 2.0, "second\n", "exact", 40))
+    assert witness(tmp_path) == "second\n"
+    assert [row[5] for row in rows(tmp_path)] == ["1.0000"]
+    assert asked(tmp_path, "select class from witness") == [("exact",)]
+    assert asked(tmp_path, "select seconds, evaluations from attempt") == [(1.0, 40)]
+
+
+def test_rows_that_read_the_same_are_two_instances(tmp_path: Path) -> None:
+    again = replace(JOB, repeat=1, fault="twice")
+    record = SqliteRecord(tmp_path, [JOB, again])
+    record.decide(again, Decision(Verdict.ERROR, "twice"))
+    record.decide(JOB, Decision(Verdict.UNKNOWN, ""))
+    record.close()
+    assert [row[4] for row in rows(tmp_path)] == ["unknown", "error"]
+
+
+def test_samples_of_the_progress_are_a_second_apart(tmp_path: Path) -> None:
+    now = [100.0]
+    record = SqliteRecord(tmp_path, [JOB, OTHER], clock=lambda: now[0])
+    progress = Progress(2, record.verdicts, 1, 64, 0, 9.0, None)
+    for step in range(35):
+        now[0] = 100.0 + 0.1 * step
+        record.progress(replace(progress, evaluations=step))
+    found = asked(tmp_path, "select time, session, open, falsified, lanes, evaluations, coverage from progress")
+    assert [row[0] for row in found] == pytest.approx([0.0, 1.0, 2.0, 3.0], abs=0.11)
+    assert found[0][1:] == (0, 2, 0, 64, 0, None)
+
+
+def test_a_folder_that_holds_results_or_a_record_is_not_touched(tmp_path: Path) -> None:
+    SqliteRecord(tmp_path / "out", [JOB]).close()
+    with pytest.raises(InputError, match="holds a record already: go on with --resume"):
+        SqliteRecord(tmp_path / "out", [JOB])
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "results.csv").write_text("precious\n")
+    for resume in (False, True):
+        with pytest.raises(InputError, match="exists: choose another folder"):
+            SqliteRecord(tmp_path / "old", [JOB], resume=resume)
+    assert [p.name for p in (tmp_path / "old").iterdir()] == ["results.csv"]
+
+
+def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    with pytest.raises(InputError, match="is a file"):
+        SqliteRecord(tmp_path / "out", [JOB])
+
+
+def test_no_half_row_stays_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = SqliteRecord(tmp_path, [JOB, OTHER])
+    record.decide(JOB, Decision(Verdict.UNKNOWN, ""))
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[: len(data) // 2]))
+    with pytest.raises(InputError, match="the disk is full"):
+        record.decide(OTHER, Decision(Verdict.UNKNOWN, ""))
+    monkeypatch.undo()
+    assert [row[4] for row in rows(tmp_path)] == ["unknown"]
+    record.abandon()
+    SqliteRecord(tmp_path, [JOB, OTHER], resume=True).close()
+    assert len(rows(tmp_path)) == 2  # the database had it
+
+
+def test_a_database_that_is_full_keeps_nothing_of_a_decision(tmp_path: Path) -> None:
+    record = SqliteRecord(tmp_path, [JOB, OTHER])
+    record.decide(OTHER, Decision(Verdict.UNKNOWN, ""))
+    assert record._database is not None
+    (pages,) = record._database.execute("pragma page_count").fetchone()
+    record._database.execute(f"pragma max_page_count = {pages}")
+    large = "".join(f"(X_{i} {hash((i, 'x'))})\n" for i in range(20000))
+    with pytest.raises(InputError, match=r"campaign.sqlite: cannot be used: database or disk is full"):
+        record.decide(JOB, replace(SAT, witness=large))
+    assert rows(tmp_path) == [["family", OTHER.onnx, OTHER.vnnlib, "0.0000", "unknown", "0.0000"]]
+    assert not (tmp_path / "family").exists()
+    assert asked(tmp_path, "select count(*) from witness") == [(0,)]
+
+
+def test_no_half_witness_stays_where_it_cannot_be_put(tmp_path: Path) -> None:
+    record = SqliteRecord(tmp_path, [JOB])
+    (tmp_path / "family" / "a_b_q.counterexample.gz").mkdir(parents=True)
+    with pytest.raises(InputError, match="cannot be written"):
+        record.decide(JOB, SAT)
+    assert [p.name for p in (tmp_path / "family").iterdir()] == ["a_b_q.counterexample.gz"]
+    assert rows(tmp_path) == []
