@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from falsifier.errors import UnsupportedError as UnsupportedError
     from falsifier.falsify import falsify as falsify
     from falsifier.instance import Instance as Instance
+    from falsifier.refinement import Refinement as Refinement
     from falsifier.result import Result as Result
     from falsifier.verdict import StopReason as StopReason
     from falsifier.verdict import Verdict as Verdict
@@ -27,6 +28,7 @@ _PUBLIC = {
     "FalsifierError": "falsifier.errors",
     "InputError": "falsifier.errors",
     "Instance": "falsifier.instance",
+    "Refinement": "falsifier.refinement",
     "Result": "falsifier.result",
     "StopReason": "falsifier.verdict",
     "UnsupportedError": "falsifier.errors",

@@ -40,16 +40,17 @@ def as_pairs(networks: Any) -> list[tuple[str | None, Any]]:
     return [(None, networks)]
 
 
-def as_networks(models: Sequence[Any], query: Query) -> list[Network]:
+def as_networks(models: Sequence[Any], query: Query, made: dict[Any, Network] | None = None) -> list[Network]:
     """The network of every declaration of a query, from its model (see `as_network`).
 
-    Declarations that ask for the same things of the same model share one network. Raises InputError.
+    Declarations that ask for the same things of the same model share one network, and so do queries that are given the
+    same dictionary `made`. Raises InputError.
     """
-    made: dict[Any, Network] = {}
+    made = {} if made is None else made
     networks = []
     for model, declaration in zip(models, query.networks, strict=True):
         same = model if isinstance(model, str | os.PathLike) else id(model)
-        key = (same, tuple(v.shape for v in declaration.inputs), _hidden(declaration))
+        key = (same, query.version[0] > 1, tuple(v.shape for v in declaration.inputs), _hidden(declaration))
         if key not in made:
             made[key] = as_network(model, declaration, query)
         networks.append(made[key])

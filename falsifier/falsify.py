@@ -32,6 +32,7 @@ from falsifier.witness.judge import Judge
 from falsifier.witness.outcome import Witness, WitnessClass
 
 if TYPE_CHECKING:
+    from falsifier.refinement import Refinement
     from falsifier.search import SearchResult
     from falsifier.search.stage import Stage
 
@@ -52,6 +53,7 @@ def falsify(
     require: str = "correct",
     portfolio: str = "standard",
     budgets: Any = None,
+    refinement: Refinement | None = None,
     report: Report | None = None,
 ) -> Result:
     """Search for inputs that satisfy a query.
@@ -61,14 +63,17 @@ def falsify(
     timeout in seconds from this call. With `max_evaluations` and a timeout that does not bind, the result depends on
     nothing but the arguments. require: `exact` refuses witnesses that hold under the published rule alone.
     portfolio: `standard`, `fuzzing`, `paper`, or `module:function` of your own. budgets: how far each input may move
-    from the centre of its box, `[n]` or the path of a numpy file.
-    report: called with a preliminary result once there is one worth keeping should the run be cut short.
+    from the centre of its box, `[n]` or the path of a numpy file. refinement: what is wanted beyond a first witness.
+    report: called with a preliminary result once there is one worth keeping should the run be cut short, and with
+    each one that a refinement adds or betters.
 
     Raises InputError for files and a device that cannot be used. What is not supported gives `unknown` with a reason.
     """
     deadline = time.monotonic() + timeout
     prepared = Prepared(networks, query, device=device, require=require, portfolio=portfolio, budgets=budgets)
-    return prepared.search(deadline, rng_seed=rng_seed, max_evaluations=max_evaluations, report=report)
+    return prepared.search(
+        deadline, rng_seed=rng_seed, max_evaluations=max_evaluations, refinement=refinement, report=report
+    )
 
 
 class Prepared:
@@ -85,7 +90,7 @@ class Prepared:
         budgets: Any = None,
     ) -> None:
         """The arguments of `falsify`. Raises InputError as it does; what else is in the way is told by `search`."""
-        self._stages = stages_of(portfolio)
+        self._portfolio, self._stages = portfolio, stages_of(portfolio)
         if require not in ("correct", "exact"):
             raise InputError(f"require {require!r}: choose correct or exact")
         demand_device(device)
@@ -138,12 +143,64 @@ class Prepared:
         max_evaluations: int | None = None,
         report: Report | None = None,
         stages: Iterable[Stage] | None = None,
+        refinement: Refinement | None = None,
+        witness: Witness | None = None,
     ) -> Result:
         """The result, with the other arguments of `falsify`. `deadline` is a reading of `time.monotonic`.
 
         stages: instead of those of the portfolio. Another search of the same instance needs its own; engines and counts
-        of evaluations go on from the one before.
+        of evaluations go on from the one before. witness: one that the door has confirmed, which takes the place of the
+        search.
         """
+        if refinement and self._obstacle is None:
+            refinement.demand(self._problems.spec.n)
+        result = self._search(deadline, rng_seed, max_evaluations, report, stages, witness)
+        if not refinement or result.witness is None or self._obstacle is not None:
+            return result
+        with _timed(self._seconds, "refine"):
+            return self._refined(result, refinement, deadline, max_evaluations, report)
+
+    def _refined(
+        self,
+        result: Result,
+        wish: Refinement,
+        deadline: float,
+        max_evaluations: int | None,
+        report: Report | None,
+    ) -> Result:
+        """The result with what a refinement finds. Raises InputError for one that does not fit the inputs."""
+        from falsifier.refinement import Refined, refine
+
+        assert result.witness is not None
+        self._budget.deadline, self._budget.max_evaluations = deadline, max_evaluations
+        made = [result]
+
+        def tell(found: Refined) -> None:
+            best = found.witnesses[found.best]
+            made[0] = replace(
+                _sat(result, best.witness), witnesses=tuple(found.witnesses), evaluations=self._budget.evaluations
+            )
+            if report:
+                report(made[0])
+
+        try:
+            rng, again = Rng(result.rng_seed), partial(stages_of, self._portfolio)
+            found = refine(wish, self._problems, self._door, self._budget, rng, result.witness, tell, again)
+        except (UnsupportedError, EngineError, MemoryError):
+            return made[0]
+        stages = {**result.stages, **found.stages}
+        return replace(made[0], stages=stages, evaluations=self._budget.evaluations)
+
+    def _search(
+        self,
+        deadline: float,
+        rng_seed: int,
+        max_evaluations: int | None,
+        report: Report | None,
+        stages: Iterable[Stage] | None,
+        witness: Witness | None,
+    ) -> Result:
+        """The result of the search for a first witness."""
         draft = replace(self._draft, rng_seed=rng_seed)
         budget = self._budget
         budget.deadline, budget.max_evaluations = deadline, max_evaluations
@@ -161,6 +218,9 @@ class Prepared:
                 kept.append(_sat(draft, witness))
                 if report:
                     report(kept[-1])
+
+            if witness is not None:
+                return _sat(draft, witness)
 
             judge = Judge(self._door, budget, patient, keep)
             with _timed(self._seconds, "search"):

@@ -93,7 +93,7 @@ class Problems:
         self._accelerated = True  # or tried in vain: once is enough
         from falsifier.network.selection import accelerated
 
-        engine = accelerated(self._network, self._hull())
+        engine = accelerated(self._network, self.hull())
         if engine is None:
             return False
         with suppress(MemoryError, RuntimeError):
@@ -134,7 +134,7 @@ class Problems:
         if self._inner:
             engine = self._inner._engine
         else:
-            engine = self._chosen = self._chosen or self._network.engine(self._device, self._hull())
+            engine = self._chosen = self._chosen or self._network.engine(self._device, self.hull())
         self.engine_name = engine.name
         return engine
 
@@ -152,7 +152,7 @@ class Problems:
             self._problems[key] = Problem(self.spec, seen, self._budget)
         return self._problems[key]
 
-    def _hull(self) -> tuple[NDArray[Any], NDArray[Any]]:
+    def hull(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """The least box `[n]` around the boxes of all targets."""
         ends = [side(axis=0, keepdims=True) for side in (self.targets.lower.min, self.targets.upper.max)]
         a, b = (self.domain.embed(end)[0] for end in ends)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from falsifier.query.tree import Query
-    from falsifier.witness.outcome import Witness
+    from falsifier.witness.outcome import Appraised, Witness
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class Result:
     disjunct in the query's order (None: never evaluated); >= 0 iff the disjunct was satisfied on an engine. open: the
     disjuncts that were searched and are not satisfied; near: for the nearest of them the best point `[n]`, flat over
     all inputs. seconds: per phase. stages: calls, evaluations, seconds and improvements of each stage. handoff: what
-    the verifier said that the instance was handed to, None where it was handed to none.
+    the verifier said that the instance was handed to, None where it was handed to none. witnesses: with a refinement,
+    all that were confirmed for it, the first one first; `witness` is the best of them.
     """
 
     verdict: Verdict
@@ -46,6 +47,7 @@ class Result:
     seconds: Mapping[str, float] = field(default_factory=dict)
     stages: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     handoff: Mapping[str, Any] | None = None
+    witnesses: Sequence[Appraised] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The result as JSON types: no NaN, no infinity, the witness as lists of numbers."""
@@ -56,7 +58,7 @@ class Result:
             "class": self.class_,
             "stage": self.stage,
             "engine": self.engine,
-            "margins": [m if m is not None and math.isfinite(m) else None for m in self.margins],
+            "margins": [_finite(margin) for margin in self.margins],
             "evaluations": self.evaluations,
             "rounds": self.rounds,
             "rejections": self.rejections,
@@ -64,6 +66,7 @@ class Result:
             "seconds": {name: round(value, 6) for name, value in self.seconds.items()},
             "stages": {name: dict(record) for name, record in self.stages.items()},
             "handoff": None if self.handoff is None else dict(self.handoff),
+            "witnesses": [found.to_json() for found in self.witnesses],
             "witness": None
             if self.witness is None
             else {
@@ -72,6 +75,11 @@ class Result:
                 "outputs": [_numbers(values.tolist()) for values in self.witness.outputs],
             },
         }
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no numeral for infinity."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _numbers(values: list[Any]) -> list[Any]:

@@ -25,6 +25,7 @@ from falsifier.spec.targets import Targets
 if TYPE_CHECKING:
     from falsifier.network.observation import Observer
 
+_EMPHASIS = 1024.0  # of atoms about inputs alone, where the others are to be as deep as can be
 _CHUNK_BYTES = 1 << 28  # arrays of one chunk, together; on a CPU larger ones are no faster
 
 
@@ -138,6 +139,26 @@ class Values:
         columns = [self._outputs, self._slacks]
         outputs, slacks = self._chunks.run("forward", run, points.shape[0], columns)
         return self._evaluation(outputs, slacks, target)
+
+    def depth(self, slack: Array, target: Array) -> Array:
+        """The margin `[b]` by the atoms that mention something computed, from slacks `[b, k]` of targets `[b]`.
+
+        -infinity where one about inputs alone does not hold: those are met or not, and by how much is no merit.
+        """
+        if self._region is None:
+            return margin(slack)
+        region = self._region if self.t == 1 else self._region[target]
+        met = self.xp.all((slack >= 0) | ~region, axis=1)
+        least = self.xp.min(self.xp.where(region, full((1, 1), math.inf, slack), slack), axis=1)
+        return self.xp.where(met, least, full((1,), -math.inf, slack))
+
+    def emphasis(self, target: Array) -> Array | None:
+        """Scales `[b, k]` that make atoms about inputs alone outweigh the others; None where there are none."""
+        if self._region is None:
+            return None
+        region = self._region if self.t == 1 else self._region[target]
+        scale = self.xp.where(region, full((1, 1), _EMPHASIS, self.like), full((1, 1), 1.0, self.like))
+        return scale + full((target.shape[0], 1), 0.0, self.like)
 
     def observe(self, points: Array, target: Array, observer: Observer) -> tuple[Evaluation, Array]:
         """`evaluate`, and from the same forward run the activations `[b, w]` that an observer of the engine watches."""

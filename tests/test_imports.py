@@ -23,6 +23,7 @@ LAYERS: list[set[str]] = [
     {"search", "witness"},
     {"arguments"},
     {"problems"},
+    {"refinement"},
     {"falsify"},
     {"handoff"},
     {"campaign", "fuzz", "worker"},

@@ -49,6 +49,36 @@ class Parser(argparse.ArgumentParser):
             help="the state that all random draws start from (default 0)",
         )
 
+    def add_refinement(self) -> None:
+        """The options of what is wanted beyond a first witness."""
+        add = self.add_argument_group("after a first witness (docs/witnesses.md)").add_argument
+        add("--all-witnesses", type=positive_int, metavar="N", help="go on to up to N witnesses, one for each disjunct")
+        add(
+            "--distinct",
+            choices=("disjunct", "distance"),
+            help="distance: any two of --all-witnesses lie --apart from each other instead (default disjunct)",
+        )
+        add(
+            "--apart",
+            type=positive,
+            metavar="D",
+            help="how far, in widths of the box in some input (default 0.1); goes with --distinct distance",
+        )
+        add("--deepen", action="store_true", help="go on to the witness with the greatest margin")
+        add(
+            "--nearest",
+            metavar="{centre,POINT.npy,WITNESS}",
+            help="go on to the witness nearest to the centre of the box, to a point, or to the inputs of a witness",
+        )
+        add("--norm", choices=("linf", "l2"), help="of that distance, in the inputs' own units (default linf)")
+        add("--witnesses", metavar="DIR", help="write further witnesses there, one file each, and an index.json")
+        add(
+            "--from",
+            dest="start",
+            metavar="WITNESS",
+            help="begin with this witness instead of a search: a results file, a bare witness, or a folder of tensors",
+        )
+
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
     """With a width, or each new argument would import shutil, and with it all compression libraries, to ask for it."""
@@ -74,6 +104,17 @@ def non_negative_int(text: str) -> int:
         value = -1
     if value < 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a non-negative number")
+    return value
+
+
+def positive(text: str) -> float:
+    """An argument that is a positive, finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
     return value
 
 

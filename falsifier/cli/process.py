@@ -79,6 +79,12 @@ class Guard:
             self._done = True
             yield
 
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Held while the main thread writes something that must not be cut in two by the end of the process."""
+        with self._lock:
+            yield
+
     def _watch(self) -> None:
         while True:
             left = self._deadline - time.monotonic()

@@ -18,11 +18,13 @@ from falsifier.errors import FalsifierError, InputError, UnboundedError
 from falsifier.instance import LINE_ENDS, Instance, parse_networks, parse_seconds
 
 if TYPE_CHECKING:
+    from falsifier.cli.refine import Kept
     from falsifier.falsify import Prepared
     from falsifier.handoff.adapter import Adapter
     from falsifier.result import Result
 
 DEFAULT_TIMEOUT = 60.0  # seconds
+_FURTHER = ("all_witnesses", "distinct", "apart", "nearest", "norm", "witnesses", "start")
 _WORDS = {"timeout": "timed-out", "error": "unknown"}  # the standard's words where they differ from the competition's
 
 
@@ -67,6 +69,13 @@ class Verification:
         self.end = started + limit
         self.last = self.deadline = self.end - self.spare  # of everything, and of the search
         self.preliminary: Result | None = None
+        self.kept: Kept | None = None  # where further witnesses go, if any are wanted
+        self.guard: Guard | None = None
+        if any(getattr(options, name) is not None for name in _FURTHER) or options.deepen:
+            from falsifier.cli import refine
+
+            if refine.asked(options):
+                self.kept = refine.Kept(results, options.witnesses)
         self.prepared: Prepared | None = None
         self.adapter = self.choose_adapter()
         self.end_children: Callable[[], None] | None = None
@@ -90,6 +99,7 @@ class Verification:
         end, spare = self.end, self.spare
         caller = self.options.since if self.options.since == os.getppid() else None
         with Guard(end - spare / 2, end - spare / 4, self.cut_short, caller) as guard:
+            self.guard = guard
             try:
                 result = self.handed_over(self.falsify())
             except Exception:  # a confirmed witness must not be lost to an error that came after it
@@ -119,11 +129,20 @@ class Verification:
                 portfolio=self.options.portfolio,
                 budgets=self.options.budgets,
             )
+        wish, witness = None, None
+        if self.kept is not None:
+            from falsifier.cli.refine import given_witness, refinement_of
+
+            wish = refinement_of(self.options, self.prepared)
+            if self.options.start is not None:
+                witness = given_witness(Path(self.options.start), self.prepared)
         return self.prepared.search(
             self.deadline,
             rng_seed=self.options.rng_seed,
             max_evaluations=self.options.max_evaluations,
             report=self.keep,
+            refinement=wish,
+            witness=witness,
         )
 
     def handed_over(self, result: Result) -> Result:
@@ -158,8 +177,11 @@ class Verification:
         return replace(again, reason_text=why, handoff=record, seconds=seconds)
 
     def keep(self, result: Result) -> None:
-        """Note an answer worth giving should the search be cut short."""
+        """Note an answer worth giving should the search be cut short; one that is to be bettered is written at once."""
         self.preliminary = result
+        if self.kept is not None and self.guard is not None:
+            with self.guard.holding():
+                self.kept.keep(result)
 
     def cut_short(self, signal: int | None) -> int:
         """Called by the guard in place of an answer of the main thread."""
@@ -185,9 +207,14 @@ class Verification:
             from falsifier.witness.text import write_witness
 
             text = write_witness(result.query, result.witness)
-        word = result.verdict.value
+        word, more = result.verdict.value, ""
         if self.results:
             self.results.write(f"{word}\n{text}")
+        if self.kept is not None:
+            from falsifier.cli.refine import summary
+
+            self.kept.write_folder(result)
+            more = summary(result)
         if self.options.json != "-":
             print(f"{_WORDS.get(word, word)}\n{text}", end="", flush=True)
         if self.options.assignments and result.witness is not None and result.query is not None:
@@ -198,7 +225,7 @@ class Verification:
             self._write_json(result)
         seconds = time.monotonic() - (self.end - self.instance.timeout)
         kind = f" ({result.class_})" if result.class_ else ""
-        print(f"falsifier: {word}{kind} after {seconds:.2f} s: {result.reason_text}", file=sys.stderr)
+        print(f"falsifier: {word}{kind} after {seconds:.2f} s: {result.reason_text}{more}", file=sys.stderr)
 
     def _write_json(self, result: Result) -> None:
         import json
@@ -266,6 +293,7 @@ def parser() -> Parser:
         help="end after this many evaluated points; the result is reproducible then",
     )
     parser.add_device()
+    parser.add_refinement()
     add(
         "--then",
         metavar="NAME",

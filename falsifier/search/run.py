@@ -134,6 +134,11 @@ class Run:
         self.groups.close(group)
         self.ledger.open[self.groups.targets(group)] = False
 
+    def close(self) -> None:
+        """End the search: a stage has all that was asked for."""
+        for group in np.flatnonzero(self.groups.open).tolist():
+            self._close(group)
+
     def rule_out(self, targets: NDArray[np.int64]) -> None:
         """Search these targets no longer: a stage has shown that none of their points satisfies them."""
         self.ledger.open[targets] = False
@@ -213,16 +218,22 @@ class Run:
         self.lanes = evaluations
         return _Timed(self.pace, work, evaluations)
 
-    def offer(self, problem: Problem, points: Array, target: Array, margin: NDArray[np.float64]) -> None:
-        """Serve the ledger and the door with evaluated points `[b, f]` of targets `[b]`; margin `[b]` on the host."""
-        if margin.size == 0:
-            return
+    def note(self, problem: Problem, points: Array, target: Array, margin: NDArray[np.float64]) -> bool:
+        """Serve the ledger alone, with evaluated points `[b, f]` of targets `[b]`; whether one is a target's best."""
         aim = target if isinstance(target, np.ndarray) else to_host(target)
         better = self.ledger.improving(aim, margin)
         if better.size:
             chosen = to_host(points[as_like(better, problem.like)])
             self.ledger.raise_margin(aim[better], margin[better], chosen)
             self.record.improvements += int(better.size)
+        return bool(better.size)
+
+    def offer(self, problem: Problem, points: Array, target: Array, margin: NDArray[np.float64]) -> None:
+        """Serve the ledger and the door with evaluated points `[b, f]` of targets `[b]`; margin `[b]` on the host."""
+        if margin.size == 0:
+            return
+        aim = target if isinstance(target, np.ndarray) else to_host(target)
+        self.note(problem, points, aim, margin)
         if self.width == 0 or not np.max(margin) >= 0:
             return
 

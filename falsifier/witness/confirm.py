@@ -59,6 +59,14 @@ class Door:
         except CastError as error:
             return Rejection(str(error))
 
+    def margin(self, witness: Witness) -> float:
+        """How deep a witness satisfies the query (`query.depth`), in the arithmetic that its class rests on."""
+        from falsifier.query.depth import depth
+
+        values = [value for _, value in witness.by_variable(self.query)]
+        exact = witness.class_ is WitnessClass.EXACT
+        return depth(self.query, values, Arithmetic.EXACT if exact else Arithmetic.PUBLISHED)
+
     @cached_property
     def _bounds(self) -> list[Bounds]:
         """The bounds of every declared input."""

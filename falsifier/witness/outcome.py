@@ -42,6 +42,32 @@ class Witness:
 
 
 @record
+class Appraised:
+    """A witness and what it is worth.
+
+    margin: the door's (`Door.margin`); disjunct: of the query's normal form, as the search has it, None where it could
+    not say; distance: what the search for more was asked to look at, None where that was nothing.
+    """
+
+    witness: Witness
+    margin: float
+    disjunct: int | None = None
+    distance: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """What it is worth, as JSON types: no infinity, no values."""
+        margin, distance = (
+            value if value is not None and np.isfinite(value) else None for value in (self.margin, self.distance)
+        )
+        return {
+            "class": self.witness.class_.value,
+            "margin": margin,
+            "disjunct": self.disjunct,
+            "distance": distance,
+        }
+
+
+@record
 class Rejection:
     """Why a candidate is no witness: which of the query's assertions fail, and the most by which one does.
 

@@ -1,0 +1,137 @@
+"""Climbs of lanes that may move in boxes of their own: how deep can a point be inside of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falsifier.arrays import Array, Rng, as_like, clip_into, copy_rows, copy_where, full, namespace
+from falsifier.objective import Reduction
+from falsifier.search.ascent import Climb
+from falsifier.search.lanes import Lanes, Schedule
+from falsifier.search.looks import Looks
+from falsifier.search.pace import Work, work_of
+from falsifier.search.run import Run, host_margin
+from falsifier.search.windows import straight_through
+
+if TYPE_CHECKING:
+    from falsifier.problem import Problem
+
+SCHEDULES = (
+    Schedule("leap", 1.25, 0.02, 0.75),
+    Schedule("auto", 0.5, 0.5, 0.5, adaptive=True),
+    Schedule("steady", 0.06, 0.002, 0.0),
+    Schedule("fine", 0.01, 0.0001, 0.5),
+)
+_KICKS = (1e-4, 1.0)  # deviations of drawn moves in widths of the lane's box, log-uniform between
+_FIRST_CHECK = 0.22  # of the steps, before lanes that gain too little halve theirs
+
+Project = Callable[[Array], Array]
+
+
+def climb_within(
+    run: Run,
+    problem: Problem,
+    target: NDArray[np.int64],
+    x: Array,
+    lower: Array,
+    upper: Array,
+    steps: int,
+    rng: Rng,
+    *,
+    enough: float | None = None,
+    project: Project | None = None,
+) -> Climb:
+    """The deepest points (`Values.depth`) of up to `steps` steps from `x` `[b, f]` in boxes lower, upper `[b, f]`.
+
+    `project` moves points into what lanes may move in beyond their boxes. Ends early, once this share of the lanes is
+    satisfied, where `enough` is given. Without gradients lanes make drawn moves. The door is not asked.
+    """
+    walk = _climb if problem.differentiable else _drift
+    x = clip_into(x + namespace(x).zeros_like(x), lower, upper)
+    if project is not None:
+        x = project(x)
+    return walk(run, problem, target, x, lower, upper, steps, rng, enough, project)
+
+
+def _climb(
+    run: Run,
+    problem: Problem,
+    target: NDArray[np.int64],
+    x: Array,
+    lower: Array,
+    upper: Array,
+    steps: int,
+    rng: Rng,
+    enough: float | None,
+    project: Project | None,
+) -> Climb:
+    """Along the gradient of the least atom."""
+    count = x.shape[0]
+    lanes = Lanes.at(problem, target, x, list(SCHEDULES), steps)
+    lanes.lower, lanes.upper, lanes.width = lower, upper, upper - lower
+    aim = as_like(target, problem.like)
+    scale, window = problem.emphasis(aim), straight_through(problem, count, repeat=len(SCHEDULES))
+    looks = Looks(run, problem, Work.GRADIENT, count)
+    check = interval = max(2, round(_FIRST_CHECK * steps))
+    for step in range(1, steps + 1):
+        if not run.going(count, Work.GRADIENT):
+            break
+        with looks:
+            evaluation, _, gradient = problem.ascend(lanes.x, aim, Reduction.HARD, scale, window)
+        lanes.take(problem.depth(evaluation.slack, aim))
+        if looks.satisfied(evaluation.margin) and _done(lanes.best_margin, enough):
+            break
+        lanes.move(gradient)
+        if step == check:
+            interval = max(2, interval - max(1, round(0.03 * steps)))
+            check += interval
+            lanes.checkpoint()
+        if project is not None:
+            lanes.x = project(lanes.x)
+    return Climb(lanes.best, host_margin(lanes.best_margin))
+
+
+def _drift(
+    run: Run,
+    problem: Problem,
+    target: NDArray[np.int64],
+    x: Array,
+    lower: Array,
+    upper: Array,
+    steps: int,
+    rng: Rng,
+    enough: float | None,
+    project: Project | None,
+) -> Climb:
+    """By drawn moves of some coordinates, kept where they are no worse."""
+    xp, count = namespace(x), x.shape[0]
+    aim = as_like(target, problem.like)
+    best, value = x, full((count,), -float("inf"), x)
+    for step in range(steps):
+        if not run.going(count, work_of(problem)):
+            break
+        trial = best + xp.zeros_like(best)
+        if step:
+            size = _KICKS[0] * (_KICKS[1] / _KICKS[0]) ** rng.uniform((count, 1), x)
+            some = rng.uniform(tuple(x.shape), x) < rng.uniform((count, 1), x) ** 2
+            moved = trial + size * (upper - lower) * rng.normal(tuple(x.shape), x)
+            trial = clip_into(copy_where(some, moved, trial), lower, upper)
+            trial = trial if project is None else project(trial)
+        with run.timed(work_of(problem), count):
+            evaluation = problem.evaluate(trial, aim)
+        depth = problem.depth(evaluation.slack, aim)
+        best = copy_rows(depth >= value, trial, best)
+        value = xp.maximum(depth, value)
+        if _done(value, enough):
+            break
+    return Climb(best, host_margin(value))
+
+
+def _done(value: Array, enough: float | None) -> bool:
+    if enough is None:
+        return False
+    return float(np.mean(host_margin(value) >= 0)) >= enough
