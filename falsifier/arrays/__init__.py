@@ -29,7 +29,7 @@ from falsifier.arrays.basic import nan_to as nan_to
 from falsifier.arrays.basic import numpy_dtype as numpy_dtype
 from falsifier.arrays.basic import put_rows as put_rows
 from falsifier.arrays.basic import row_blocks as row_blocks
-from falsifier.arrays.basic import signs_into as signs_into
+from falsifier.arrays.basic import signed_into as signed_into
 from falsifier.arrays.basic import take_columns as take_columns
 from falsifier.arrays.basic import take_rows as take_rows
 from falsifier.arrays.basic import to_float64 as to_float64

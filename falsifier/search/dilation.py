@@ -2,14 +2,15 @@
 
 Where a margin is piecewise linear its gradient jumps from face to face, and steps along it zigzag across the ridge
 where the faces meet. The difference of two successive gradients is normal to that ridge: the metric shrinks this
-direction, so that the rest of the gradient points along the ridge. In the unit cube of the box, with B = I at first,
+direction, so that the rest of the gradient points along the ridge. In the unit cube of the box, with H = I at first:
 
-    r <- B^T (g/|g| - g'/|g'|), of length 1      g, g': this gradient and the last one
-    B <- B (I + (1/alpha - 1) r r^T)
-    x <- x + min(1.1 lack / |B^T g|, cap) * B B^T g / |B^T g|
+    d <- g/|g| - g'/|g'|                          g, g': this gradient and the last one
+    H <- H - (1 - 1/alpha^2) H d (H d)^T / d.Hd
+    x <- x + min(1.1 lack / |g|_H, cap) * H g / |g|_H        |g|_H = sqrt(g.Hg)
 
-Where the free inputs outnumber the steps B is kept as I + U R^T, one column of each per step, which is cheaper than a
-matrix; where memory does not hold so many columns the metric starts anew from I.
+This is the algorithm's B with H = B B^T. H g' is known from the last step, so that a step takes one product with H and
+one update of rank one. Where the free inputs outnumber the steps H is kept as I - V^T V, one row of V per step, which is
+cheaper than a matrix; where memory does not hold so many rows the metric starts anew from I.
 Source: N. Z. Shor, Minimization Methods for Non-Differentiable Functions, Springer 1985, chapter 3.
 """
 
@@ -36,6 +37,8 @@ _INEQUALITY = 3.0  # power of the exponential draws that weights are
 _BYTES = 1 << 26  # of the columns of all lanes
 _FEWEST = 4  # columns
 _TINY = 1e-20
+_SHRINK = 1 - _ALPHA**-2
+_SAME = 1e-12  # square of the difference of two gradients, in the metric, that is rounding alone
 
 
 def dilated_climb(
@@ -77,62 +80,56 @@ def _drawn_weights(rng: Rng, lanes: int, atoms: int, like: Array) -> Array:
 
 
 class _Metric:
-    """B of every lane, as a matrix `[b, f, f]` or as U^T and R^T `[b, steps, f]`, and B^T g / |g| of the last step."""
+    """H of every lane, as a matrix `[b, f, f]` or as V `[b, rows, f]`, and g/|g| and H g/|g| of the last step."""
 
     def __init__(self, like: Array, steps: int) -> None:
         xp = namespace(like)
         lanes, f = like.shape
-        columns = min(steps, max(_FEWEST, _BYTES // max(1, 2 * lanes * f * numpy_dtype(like).itemsize)))
-        self._dense = f <= columns
-        shape = (lanes, f, f) if self._dense else (2, lanes, columns, f)
-        self._stored = xp.zeros(shape, dtype=like.dtype, device=like.device)
+        rows = min(steps, max(_FEWEST, _BYTES // max(1, lanes * f * numpy_dtype(like).itemsize)))
+        self._dense = f <= rows
+        self._stored = xp.zeros((lanes, f if self._dense else rows, f), dtype=like.dtype, device=like.device)
         if self._dense:
             self._stored += xp.eye(f, dtype=like.dtype, device=like.device)[None]
-        self._last: Array | None = None
+        self._last: tuple[Array, Array] | None = None
         self._count = 0
 
     def step(self, slope: Array, lack: Array, cap: float) -> Array:
         """The step `[b, f]` in the unit cube for a slope `[b, f]` of lanes that lack this much `[b]`."""
         xp = namespace(slope)
-        if not self._dense and self._count == self._stored.shape[2]:
+        if not self._dense and self._count == self._stored.shape[1]:
             self._count, self._last = 0, None
         length = xp.sqrt(xp.vecdot(slope, slope))[:, None]
-        pulled = self._transposed(slope / (length + _TINY))
-        if self._last is None:
-            shrunk = pulled
-        else:
-            r = pulled - self._last
-            size = xp.sqrt(xp.vecdot(r, r))[:, None]
-            r = xp.where(size > 1e-6, r / (size + _TINY), 0 * r)
-            shrunk = pulled + (1 / _ALPHA - 1) * xp.vecdot(r, pulled)[:, None] * r
-            self._shrink(r)
-        self._last = shrunk
-        size = xp.sqrt(xp.vecdot(shrunk, shrunk))[:, None]
-        direction = self._applied(shrunk / (size + _TINY))
+        unit = slope / (length + _TINY)
+        along = self._applied(unit)
+        if self._last is not None:
+            along = self._shrunk(unit, along, *self._last)
+        self._last = unit, along
+        # rounding may leave less than 0 where the metric has shrunk a gradient to nothing
+        size = xp.sqrt(xp.clip(xp.vecdot(unit, along), 0, 1))[:, None]
+        direction = along / (size + _TINY)
         longest = xp.max(xp.abs(direction), axis=1)[:, None]
         wanted = (1 + _OVER) * xp.clip(lack, 0, 1e30)[:, None] / (size * length + _TINY)
         reach = xp.minimum(wanted, cap / (longest + _TINY))
-        return xp.where((length > 0) & xp.isfinite(reach), reach * direction, 0 * direction)
+        return xp.where((length > 0) & (size > 0) & xp.isfinite(reach), reach * direction, 0 * direction)
 
-    def _transposed(self, g: Array) -> Array:
-        """B^T g."""
+    def _applied(self, g: Array) -> Array:
+        """H g."""
         if self._dense:
-            return (g[:, None, :] @ self._stored)[:, 0, :]
-        u, r = self._stored[0, :, : self._count], self._stored[1, :, : self._count]
-        return g + ((u @ g[:, :, None])[:, None, :, 0] @ r)[:, 0, :]
+            return (self._stored @ g[:, :, None])[:, :, 0]
+        rows = self._stored[:, : self._count]
+        return g - ((rows @ g[:, :, None])[:, None, :, 0] @ rows)[:, 0, :]
 
-    def _applied(self, v: Array) -> Array:
-        """B v."""
+    def _shrunk(self, unit: Array, along: Array, unit_before: Array, along_before: Array) -> Array:
+        """Shrink H along the difference of two unit gradients; H of the newer one after that."""
+        xp = namespace(unit)
+        normal = along - along_before
+        square = xp.vecdot(unit - unit_before, normal)[:, None]
+        usable = square > _SAME
+        scale = (_SHRINK / xp.where(usable, square, xp.ones_like(square))) ** 0.5
+        row = xp.where(usable, scale * normal, 0 * normal)
         if self._dense:
-            return (self._stored @ v[:, :, None])[:, :, 0]
-        u, r = self._stored[0, :, : self._count], self._stored[1, :, : self._count]
-        return v + ((r @ v[:, :, None])[:, None, :, 0] @ u)[:, 0, :]
-
-    def _shrink(self, r: Array) -> None:
-        """B <- B (I + (1/alpha - 1) r r^T)."""
-        u = (1 / _ALPHA - 1) * self._applied(r)
-        if self._dense:
-            self._stored += u[:, :, None] * r[:, None, :]
+            self._stored -= row[:, :, None] * row[:, None, :]
         else:
-            self._stored[0, :, self._count], self._stored[1, :, self._count] = u, r
+            self._stored[:, self._count] = row
         self._count += 1
+        return along - xp.vecdot(row, unit)[:, None] * row

@@ -2,10 +2,10 @@
 
 All schedules share one update, so that one batch mixes them at the cost of one:
 
-    momentum <- beta * momentum + gradient / |gradient|_1
+    momentum <- beta * momentum + gradient / |gradient|
     x        <- clip(x + alpha * width * sign(momentum)),   alpha <- alpha * decay
 
-Lanes that are `adaptive` halve alpha and return to their best point where too few steps improved (auto-PGD).
+Only the momentum's signs count, so it is kept times the last |gradient|, which saves dividing a wide gradient. Lanes that are `adaptive` halve alpha and return to their best point where too few steps improved (auto-PGD).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arrays import Array, as_like, clip_into, copy_rows, is_numpy, namespace, row_blocks, signs_into
+from falsifier.arrays import Array, as_like, clip_into, copy_rows, full, is_numpy, namespace, row_blocks, signed_into
 from falsifier.search.run import bounds
 
 if TYPE_CHECKING:
     from falsifier.problem import Problem
 
-_TINY = 1e-30
+_FAIR = 1e-30  # squares of a gradient's length between this and its inverse are neither lost nor infinite
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Schedule:
 class Lanes:
     """target `[b]` (host); x, best, momentum `[b, f]`; bounds as given by `bounds`; step state `[b, 1]`.
 
-    x, best and momentum change in place.
+    x, best and momentum change in place. length: what the momentum is multiplied by.
     """
 
     problem: Problem
@@ -50,6 +50,7 @@ class Lanes:
     upper: Array
     width: Array
     momentum: Array
+    length: Array
     best: Array
     best_margin: Array
     alpha: Array
@@ -58,8 +59,7 @@ class Lanes:
     adaptive: Array
     wins: Array
     blocks: list[slice]
-    step: Array  # room for a block's steps, and for the longest they may be
-    reach: Array
+    step: Array  # room for a block's steps
     span: int = 0
 
     @classmethod
@@ -81,6 +81,7 @@ class Lanes:
             upper=upper,
             width=upper - lower,
             momentum=xp.zeros_like(x),
+            length=full((x.shape[0], 1), 1.0, x),
             best=x + xp.zeros_like(x),
             best_margin=xp.full(x.shape[:1], -xp.inf, dtype=x.dtype, device=x.device),
             alpha=column([s.first for s in schedules]),
@@ -90,7 +91,6 @@ class Lanes:
             wins=xp.zeros(x.shape[:1], dtype=x.dtype, device=x.device),
             blocks=(blocks := row_blocks(x)),
             step=xp.empty_like(x[blocks[0]]),
-            reach=xp.empty_like(x[blocks[0]]),
         )
 
     def take(self, margin: Array) -> None:
@@ -104,24 +104,23 @@ class Lanes:
     def move(self, gradient: Array) -> None:
         """One step along a gradient `[b, f]`."""
         for rows in self.blocks:
-            count = rows.stop - rows.start
-            self._move(gradient[rows], rows, self.step[:count], self.reach[:count])
+            self._move(gradient[rows], rows, self.step[: rows.stop - rows.start])
         self.alpha *= self.decay
 
-    def _move(self, gradient: Array, rows: slice, step: Array, reach: Array) -> None:
+    def _move(self, gradient: Array, rows: slice, step: Array) -> None:
         xp = namespace(gradient)
-        x, momentum, alpha = self.x[rows], self.momentum[rows], self.alpha[rows]
+        x, momentum, before = self.x[rows], self.momentum[rows], self.length[rows]
         lower, upper, width = (a if a.shape[0] == 1 else a[rows] for a in (self.lower, self.upper, self.width))
-        norm = xp.sum(xp.abs(gradient, out=step), axis=1)[:, None]
-        usable = xp.isfinite(norm)
-        if not is_numpy(norm) or not usable.all():  # a device would have to wait for the answer
-            gradient = xp.where(usable, gradient, 0 * x)
-            norm = xp.where(usable, norm, xp.ones_like(norm))
-        xp.divide(gradient, norm + _TINY, out=step)
-        momentum *= self.beta[rows]
-        momentum += step
-        signs_into(momentum, step)
-        step *= xp.multiply(alpha, width, out=reach)
+        square = xp.vecdot(gradient, gradient)[:, None]
+        fair = (square > _FAIR) & (square < 1 / _FAIR)
+        if not is_numpy(square) or not fair.all():  # a device would have to wait for the answer
+            gradient, square = _rescaled(gradient, before * before)
+        length = xp.sqrt(square)
+        momentum *= self.beta[rows] * (length / before)
+        momentum += gradient
+        before[...] = length
+        signed_into(width, momentum, step)
+        step *= self.alpha[rows]
         x += step
         clip_into(x, lower, upper)
 
@@ -134,3 +133,15 @@ class Lanes:
         self.momentum = copy_rows(slow, 0 * self.momentum, self.momentum)
         self.wins *= 0
         self.span = 0
+
+
+def _rescaled(gradient: Array, otherwise: Array) -> tuple[Array, Array]:
+    """A gradient `[b, f]` over its longest coordinate and the square `[b, 1]` of its length then.
+
+    Where it is zero or not finite: zeros, and the square `otherwise` `[b, 1]`.
+    """
+    xp = namespace(gradient)
+    longest = xp.max(xp.abs(gradient), axis=1)[:, None]
+    usable = xp.isfinite(longest) & (longest > 0)
+    unit = xp.where(usable, gradient / xp.where(usable, longest, xp.ones_like(longest)), 0 * otherwise)
+    return unit, xp.where(usable, xp.vecdot(unit, unit)[:, None], otherwise)

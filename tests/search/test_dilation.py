@@ -15,13 +15,13 @@ def steps_of(metric: dilation._Metric, slopes: Floats) -> Floats:
     return np.stack([metric.step(slope, lack, 0.3) for slope in slopes])
 
 
-def test_columns_and_matrix_are_the_same_metric(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_and_matrix_are_the_same_metric(monkeypatch: pytest.MonkeyPatch) -> None:
     slopes = np.random.default_rng(0).standard_normal((9, 5, 6)).astype(np.float32)
     like = slopes[0]
     dense = dilation._Metric(like, 9)
-    columns = dilation._Metric(like, 5)
-    assert (dense._dense, columns._dense) == (True, False)
-    assert steps_of(columns, slopes[:5]) == pytest.approx(steps_of(dense, slopes[:5]), rel=1e-3, abs=1e-5)
+    rows = dilation._Metric(like, 5)
+    assert (dense._dense, rows._dense) == (True, False)
+    assert steps_of(rows, slopes[:5]) == pytest.approx(steps_of(dense, slopes[:5]), rel=1e-3, abs=1e-5)
 
 
 def test_the_first_step_is_polyak_s_and_the_cap_holds() -> None:
@@ -42,11 +42,11 @@ def test_the_difference_of_two_gradients_is_shrunk() -> None:
     assert across[-1] < 0.1
 
 
-def test_columns_that_memory_does_not_hold_start_the_metric_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_memory_does_not_hold_start_the_metric_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dilation, "_BYTES", 0)
     slopes = np.random.default_rng(0).standard_normal((9, 5, 60)).astype(np.float32)
     metric = dilation._Metric(slopes[0], 100)
-    assert metric._stored.shape == (2, 5, dilation._FEWEST, 60)
+    assert metric._stored.shape == (5, dilation._FEWEST, 60)
     taken = steps_of(metric, slopes)
     plain = dilation._Metric(slopes[0], 100).step(slopes[5], np.full(5, 0.05, np.float32), 0.3)
     assert np.isfinite(taken).all()
