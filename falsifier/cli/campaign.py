@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from falsifier.handoff.adapter import Adapter
     from falsifier.network import Network
 
-_OF_SAMPLES = ("epsilon", "budgets", "label_property", "margin", "range", "clip", "as_vnnlib")
+_OF_SAMPLES = ("epsilon", "label_property", "margin", "range", "clip", "as_vnnlib")
 _OFTEN, _SELDOM = 1.0, 10.0  # seconds between progress lines on a terminal and elsewhere
 
 
@@ -62,15 +62,19 @@ class Command:
 
                 record.close()
                 self._reporter.say(f"{campaign.total} instances: {tally(verdicts)}; see {self._options.out}")
-        return 0
+        return 2 if all(job.fault for job in jobs) else 0  # a table of which nothing can be used is bad input
 
     def _prepared(self, jobs: list[Job], loaded: dict[Path, Network]) -> tuple[Campaign, SqliteRecord]:
+        from falsifier.arguments import as_budgets
         from falsifier.campaign.run import Campaign
         from falsifier.campaign.sqlite import SqliteRecord
         from falsifier.campaign.stack import Settings
 
         given = self._options
-        settings = Settings(given.device, given.require, given.portfolio, given.rng_seed, given.max_evaluations)
+        budgets = as_budgets(given.budgets) if given.dataset is None else None  # of samples they make the boxes
+        settings = Settings(
+            given.device, given.require, given.portfolio, given.rng_seed, given.max_evaluations, budgets
+        )
         settings.demand()  # before a folder is made
         adapter = self._verifier()
         record = self._record = SqliteRecord(Path(given.out), jobs, _session(given, settings))
@@ -169,7 +173,8 @@ def _samples(options: Namespace, timeout: float | None) -> tuple[list[Job], dict
 
 def _session(options: Namespace, settings: Settings) -> Session:
     """What the record notes of this run."""
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
+    from hashlib import sha256
 
     from falsifier.campaign.session import Session
 
@@ -179,7 +184,10 @@ def _session(options: Namespace, settings: Settings) -> Session:
         given = getattr(options, name)
         words[name] = None if given is None else str(Path(given).absolute())
     asked = {name: value for name, value in words.items() if value is not None}
-    return Session({**asdict(settings), "timeout": options.timeout}, asked)
+    radius = None if settings.budgets is None else settings.budgets.radius
+    budgets = None if radius is None else sha256(radius.tobytes()).hexdigest()
+    facts = asdict(replace(settings, budgets=None)) | {"timeout": options.timeout, "budgets": budgets}
+    return Session(facts, asked)
 
 
 class Reporter:
@@ -259,16 +267,17 @@ def parser() -> Parser:
     )
     add("--portfolio", default="standard", metavar="NAME", help="which stages search (default standard)")
     add("--require", choices=("exact", "correct"), default="correct", help="as in verify (default correct)")
+    add(
+        "--budgets",
+        metavar="FILE.npy",
+        help="how far each input may move from the centre of its box, one number for each; with --dataset from its "
+        "sample, [n] or [N, n], and with --epsilon the lesser counts",
+    )
     add_then(parser)
     samples = parser.add_argument_group("samples in place of queries: an instance for each")
     add = samples.add_argument
     add("--dataset", metavar="FILE.npz", help="arrays x [N, ...] and, unless the model's own predictions count, y [N]")
     add("--epsilon", type=_radius, metavar="R", help="how far each input may move from its sample")
-    add(
-        "--budgets",
-        metavar="FILE.npy",
-        help="the same for every input, [n] or [N, n]; with --epsilon the lesser counts",
-    )
     add(
         "--label-property",
         choices=("top1", "margin", "range"),
