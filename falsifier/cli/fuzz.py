@@ -91,8 +91,6 @@ def _print(report: Report) -> None:
 
 def _settings(options: argparse.Namespace) -> Settings:
     tolerance = _tolerance(options.tolerance)
-    if options.objective != "disagree" and (options.against is not None or tolerance is not None):
-        raise InputError("--against and --tolerance belong to --objective disagree: name it, or leave them out")
     from falsifier.fuzz.settings import Settings
 
     return Settings(
@@ -184,7 +182,7 @@ def _parser() -> Parser:
     add("--sample", type=non_negative_int, metavar="SEED", help="words: sample with this rng seed (default greedy)")
     add("--temperature", type=_positive, default=1.0, help="of sampling (default 1)")
     add("--budget", type=_positive, default=60.0, metavar="SECONDS", help="how long (default 60)")
-    add("--max-evaluations", type=positive_int, metavar="N", help="stop after so many; a batch is finished")
+    add("--max-evaluations", type=positive_int, metavar="N", help="stop after so many at the most")
     add("--causes", type=positive_int, metavar="N", help="stop after so many different causes")
     add("--lanes", type=positive_int, help="points of a batch (default: by the model's size)")
     add("--rng-seed", type=non_negative_int, default=0, help="of all random draws (default 0)")
