@@ -4,16 +4,14 @@ A family is one network and what is asked of it. Classifiers get the property th
 centre stays", around further centres; other networks get the row's own comparisons in boxes moved by a part of their
 sides.
 
-Axes: g specification, t target, f free input.
+They are stacked as a campaign stacks its instances. Axes: g specification, t target, f free input.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +23,10 @@ from falsifier.problem import Problem
 from falsifier.records import replaced
 from falsifier.search.directions import labels_of
 from falsifier.search.siblings import Siblings, groups_of
-from falsifier.spec import Spec, Targets, compile_query
+from falsifier.spec import Rounding, Spec, compile_query
 from falsifier.spec.ordinal import compares_outputs
-from falsifier.spec.targets import Forms
+from falsifier.spec.samples import Comparison, Region, sample_spec
+from falsifier.spec.stacking import Part, obstacle, part_of, stacked
 
 _MOVED = 0.5  # how far centres move, at most, in sides of the box
 _PIXELS = 8.0  # the same for images, in radii of the box: another image of the same scene
@@ -58,42 +57,40 @@ FAMILIES = {
 
 @dataclass(frozen=True)
 class Specifications:
-    """The targets of several specifications on one network: `group` `[t]` says whose; `rows`: how many are of the
-    list."""
+    """Specifications on one network, of which the first `rows` are of the list."""
 
     network: Network
-    spec: Spec
-    group: NDArray[np.int64]
+    parts: tuple[Part, ...]
     rows: int
 
     @property
     def count(self) -> int:
-        return int(self.group.max()) + 1
+        return len(self.parts)
+
+    @property
+    def group(self) -> NDArray[np.int64]:
+        """Whose each target `[t]` is."""
+        return np.repeat(np.arange(self.count), [part.t for part in self.parts])
+
+    @property
+    def spec(self) -> Spec:
+        """The targets of all of them."""
+        return stacked(self.parts, self.network.reference.m, Rounding.INWARD)
 
     def first(self, count: int) -> Specifications:
         """The first `count` of them."""
-        return self._taken(np.flatnonzero(self.group < count))
+        return replace(self, parts=self.parts[:count])
 
     def one(self, number: int) -> Specifications:
         """One of them."""
-        return self._taken(np.flatnonzero(self.group == number))
-
-    def _taken(self, rows: NDArray[np.int64]) -> Specifications:
-        targets = self.spec.targets
-        assert targets is not None
-        kept = {
-            name: getattr(targets, name)[rows]
-            for name in ("lower", "upper", "form", "sign", "bound", "strict", "present", "disjunct", "exact")
-        }
-        group = np.unique(self.group[rows], return_inverse=True)[1]
-        return replace(self, spec=replaced(self.spec, targets=replaced(targets, **kept)), group=group)
+        return replace(self, parts=self.parts[number : number + 1])
 
     def problem(self, device: str = "cpu") -> Problem:
         """The problem on a checked engine, on the logits where those decide as well."""
-        engine = self.network.engine(device, None, check=False)
-        if compares_outputs(self.spec):
+        engine, spec = self.network.engine(device, None, check=False), self.spec
+        if compares_outputs(spec):
             engine = on_logits(engine, self.network.lowered)
-        return Problem(self.spec, engine)
+        return Problem(spec, engine)
 
 
 def specifications(listed: Path, family: Family, count: int, rng_seed: int = 0) -> Specifications:
@@ -117,16 +114,14 @@ def specifications(listed: Path, family: Family, count: int, rng_seed: int = 0) 
         source = (len(kept) - own) % own
         label = labels[source]
         kept.append(_moved(kept[source], rng) if label < 0 else _relabelled(network, kept[source], rng))
-    spec, group = stacked(kept)
-    return Specifications(network, spec, group, own)
+    return Specifications(network, tuple(part_of(spec) for spec in kept), own)
 
 
 def _stackable(spec: Spec, first: Spec) -> bool:
-    """Whether a spec moves the same inputs as another, and compares outputs alone, linearly."""
-    if spec.targets is None or spec.domain is None or first.domain is None or spec.tree is not None:
+    """Whether a spec stacks, moves the same inputs as another, and compares outputs alone."""
+    if obstacle(spec) is not None or spec.targets is None or spec.domain is None or first.domain is None:
         return False
-    plain = spec.targets.forms.linear and spec.targets.forms.inputs is None
-    return plain and np.array_equal(spec.domain.free, first.domain.free)
+    return spec.targets.forms.inputs is None and np.array_equal(spec.domain.free, first.domain.free)
 
 
 def _label(network: Network, spec: Spec) -> int:
@@ -152,64 +147,7 @@ def _relabelled(network: Network, spec: Spec, rng: np.random.Generator) -> Spec:
     side = targets.upper[:1] - targets.lower[:1]
     centre = targets.lower[:1] + side / 2 + rng.uniform(-_PIXELS, _PIXELS, side.shape) * side / 2
     centre = centre.astype(side.dtype)
-    outputs = network.reference.run_flat(domain.embed(centre)[0])
-    return label_spec(spec, centre - side / 2, centre + side / 2, int(np.argmax(outputs)))
-
-
-def label_spec(like: Spec, lower: NDArray[Any], upper: NDArray[Any], label: int) -> Spec:
-    """The targets "some class scores at least as high as `label`" over a box `[1, f]`; the rest as in `like`."""
-    others = np.delete(np.arange(like.m), label)
-    count = len(others)
-    rows = np.zeros((count, like.m), like.dtype)
-    rows[np.arange(count), others], rows[:, label] = 1, -1
-    ones = np.ones((count, 1), like.dtype)
-    targets = Targets(
-        lower=lower,
-        upper=upper,
-        forms=Forms(rows, np.zeros(0, np.int64)),
-        form=np.arange(count)[:, None],
-        sign=ones,
-        bound=0 * ones,
-        strict=ones < 0,
-        present=ones > 0,
-        disjunct=np.arange(count),
-        exact=ones[:, 0] > 0,
-    )
-    return replaced(like, disjuncts=count, targets=targets)
-
-
-def stacked(specs: Sequence[Spec]) -> tuple[Spec, NDArray[np.int64]]:
-    """One spec of all targets, and the specification of each. All move the same inputs, with linear atoms on outputs.
-
-    Raises ValueError where they do not.
-    """
-    parts = [spec.targets for spec in specs if spec.targets is not None]
-    base, domain = specs[0], specs[0].domain
-    assert domain is not None
-    if not all(_stackable(spec, base) for spec in specs):
-        raise ValueError("these specifications do not share free inputs and atoms over outputs")
-    rows, inverse = np.unique(np.concatenate([p.forms.outputs for p in parts]), axis=0, return_inverse=True)
-    first = np.cumsum([0, *(p.forms.r for p in parts)])
-    k = max(p.k for p in parts)
-
-    def column(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        return np.concatenate([np.pad(a, ((0, 0), (0, k - a.shape[1]))) for a in arrays])
-
-    def box(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        return np.concatenate([np.broadcast_to(a, (p.t, a.shape[1])) for a, p in zip(arrays, parts, strict=True)])
-
-    inverse = inverse.reshape(-1)
-    targets = Targets(
-        lower=box([p.lower for p in parts]),
-        upper=box([p.upper for p in parts]),
-        forms=Forms(rows, np.zeros(0, np.int64)),
-        form=column([inverse[first[i] + p.form] for i, p in enumerate(parts)]),
-        sign=column([p.sign for p in parts]),
-        bound=column([p.bound for p in parts]),
-        strict=column([p.strict for p in parts]),
-        present=column([p.present for p in parts]),
-        disjunct=np.concatenate([p.disjunct for p in parts]),
-        exact=np.concatenate([p.exact for p in parts]),
-    )
-    group = np.repeat(np.arange(len(parts)), [p.t for p in parts])
-    return replaced(base, disjuncts=len(group), targets=targets), group
+    label = int(np.argmax(network.reference.run_flat(domain.embed(centre)[0])))
+    ends = (domain.embed(end)[0].astype(np.float64) for end in (centre - side / 2, centre + side / 2))
+    others = [Comparison(j, label, 0.0, strict=False) for j in range(spec.m) if j != label]
+    return sample_spec(Region(*ends), others, spec.m, spec.dtype, Rounding.INWARD)

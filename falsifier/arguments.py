@@ -89,8 +89,8 @@ class Limits:
 
 def as_budgets(budgets: Any) -> Limits | None:
     """Budgets from the path of a numpy file or from an array; None stays None. Raises InputError."""
-    if budgets is None:
-        return None
+    if budgets is None or isinstance(budgets, Limits):
+        return budgets
     if isinstance(budgets, str | os.PathLike):
         from falsifier.spec.budgets import read_budgets
 

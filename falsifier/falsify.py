@@ -95,6 +95,8 @@ class Prepared:
             raise InputError(f"require {require!r}: choose correct or exact")
         demand_device(device)
         limits = as_budgets(budgets)
+        self.whole = limits is None
+        """Whether all of the query is searched: budgets leave a part of it."""
         self._budget = Budget()
         self._seconds: dict[str, float] = {}
         self._draft = Result(Verdict.UNKNOWN, None, "", seconds=self._seconds)

@@ -8,7 +8,7 @@ from pathlib import Path
 HEAD = f"#!{sys.executable}\nimport os, signal, subprocess, sys, time\n"
 WITNESS = "sat\n((X_0 1.75)\n(Y_0 1.75))\n"
 
-ANSWERS = {
+ANSWERS: dict[str, str] = {
     "right": f"print({WITNESS!r}, end='')",
     "unsat": "print('unsat')",
     "wrong sat": "print('sat\\n((X_0 0.25)\\n(Y_0 9.0))')",
@@ -30,11 +30,24 @@ ANSWERS = {
         "    os._exit(0)\n"
         "time.sleep(600)"
     ),
+    "shedding": (
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    if os.fork() == 0:\n"
+        "        signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "        program = 'import time; time.sleep(600)'\n"
+        "        os.execve(sys.executable, [sys.executable, '-c', program, __file__], {})\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+        "print('unknown', flush=True)"
+    ),
     "littering": (
         "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)', __file__], start_new_session=True,"
         " stdout=subprocess.DEVNULL)\nprint('unknown')"
     ),
 }
+
+ANSWERS["shedding and hanging"] = f"{ANSWERS['shedding']}\ntime.sleep(600)"
 
 
 def solver(folder: Path, answer: str) -> Path:

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from falsifier.errors import InputError
 from falsifier.handoff.adapter import Availability, Outcome
 from falsifier.handoff.children import run
 from falsifier.handoff.handoff import Handoff
@@ -49,11 +50,15 @@ class StandardSolver:
             return Availability(False, remedy=_REMEDY)
         if not is_program(self._command[0]):
             return Availability(False, remedy=f"install {self._command[0]}: there is no such program")
+        return Availability(True, self._version)
+
+    def _version(self) -> str:
+        """What it says of itself. Raises InputError where it cannot be started."""
         try:
             ended = run([*self._command, "--version"], time.monotonic() + _ASKING)
         except OSError as error:
-            return Availability(False, remedy=f"{self._command[0]} cannot be started: {error.strerror}")
-        return Availability(True, ended.stdout.strip().splitlines()[0][:40] if ended.stdout.strip() else "")
+            raise InputError(f"{self._command[0]} cannot be started: {error.strerror}") from None
+        return "".join(ended.stdout.strip().splitlines()[:1])[:40]
 
     def take(self, handoff: Handoff, deadline: float) -> Outcome:
         """Its answer. Its `sat` is the witness it prints, its `unsat` its own."""

@@ -148,7 +148,7 @@ class Campaign:
                 query = bind(query, [network.reference]).query
             else:
                 shapes = None
-            spec = job.question.spec(query, network, Rounding.INWARD)
+            spec = self.settings.spec(job.question, query, network, Rounding.INWARD)
         except UnsupportedError as error:
             return self.decide(job, Decision(Verdict.UNKNOWN, str(error), self._clock() - start))
         except FalsifierError as error:
@@ -236,6 +236,7 @@ class Campaign:
                 device=self.settings.device,
                 require=self.settings.require,
                 portfolio=self.settings.portfolio,
+                budgets=self.settings.budgets,
             )
             prepare = self._clock() - start
             result = prepared.search(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arguments import demand_device
+from falsifier.arguments import Limits, demand_device
 from falsifier.arrays import Rng
 from falsifier.budget import Budget
 from falsifier.campaign.margins import nearest
@@ -25,6 +25,7 @@ from falsifier.search.portfolio import stages_of
 from falsifier.search.run import Run
 from falsifier.search.search import search_run
 from falsifier.spec import Rounding, Spec
+from falsifier.spec.budgets import shrunk
 from falsifier.spec.stacking import Part, part_of, stacked
 from falsifier.verdict import StopReason, Verdict
 from falsifier.witness.confirm import Door
@@ -59,13 +60,21 @@ class Member:
 
 @dataclass(frozen=True)
 class Settings:
-    """What all instances of a campaign have in common. evaluations: a cap for each instance."""
+    """What all instances of a campaign have in common. evaluations: a cap for each instance; budgets: how far each
+    input may move from the centre of its box.
+    """
 
     device: str = "auto"
     require: str = "correct"
     portfolio: str = "standard"
     rng_seed: int = 0
     evaluations: int | None = None
+    budgets: Limits | None = None
+
+    def spec(self, question: Question, query: Query | None, network: Network, rounding: Rounding) -> Spec:
+        """A question compiled, in the boxes that the budgets leave. Raises InputError, UnsupportedError."""
+        spec = question.spec(query, network, rounding)
+        return spec if self.budgets is None else shrunk(spec, self.budgets.radius, self.budgets.origin)
 
     def demand(self) -> None:
         """Raise InputError for a device or a portfolio that there is not."""
@@ -218,6 +227,6 @@ class Stack:
 
     def _wider_part(self, member: Member) -> Part:
         try:
-            return part_of(member.question.spec(member.query, self._network, Rounding.NEAREST))
+            return part_of(self._settings.spec(member.question, member.query, self._network, Rounding.NEAREST))
         except (FalsifierError, ValueError):  # its file is gone, or has become another
             return member.part

@@ -30,10 +30,11 @@ def _line(name: str, path: Path | None) -> str:
 
     try:
         availability = configuration.adapter_of(name, path).availability()
+        version = availability.told()
     except InputError as error:
         return f"unusable: {error}"
     except Exception as error:  # noqa: BLE001 - a third party's adapter must not hide the others
         return f"unusable: {discovery.one_line(error)}"
     if availability.available:
-        return f"available {availability.version}".rstrip()
-    return f"not available: {availability.remedy}"
+        return f"available {discovery.shortened(version)}".rstrip()
+    return f"not available: {discovery.shortened(availability.remedy)}"

@@ -25,7 +25,7 @@ class Parser(argparse.ArgumentParser):
             "--network",
             action="append",
             default=[],
-            metavar="NAME=FILE",
+            metavar="[NAME=]FILE",
             help="an ONNX file (plain or gzip) and the name the query declares it under; a lone one needs no name",
         )
 

@@ -10,19 +10,22 @@ from typing import TYPE_CHECKING
 
 from falsifier.cli.arguments import Parser, positive_int
 from falsifier.cli.process import Guard
+from falsifier.cli.then import adapter_of, add_then, searching
 from falsifier.errors import InputError
 from falsifier.instance import parse_seconds
 
 if TYPE_CHECKING:
+    from falsifier.campaign.hand_off import HandOff
     from falsifier.campaign.plan import Job
-    from falsifier.campaign.record import Progress
+    from falsifier.campaign.record import Progress, Record
     from falsifier.campaign.run import Campaign
     from falsifier.campaign.session import Session
     from falsifier.campaign.sqlite import SqliteRecord
     from falsifier.campaign.stack import Settings
+    from falsifier.handoff.adapter import Adapter
     from falsifier.network import Network
 
-_OF_SAMPLES = ("epsilon", "budgets", "label_property", "margin", "range", "clip", "as_vnnlib")
+_OF_SAMPLES = ("epsilon", "label_property", "margin", "range", "clip", "as_vnnlib")
 _OFTEN, _SELDOM = 1.0, 10.0  # seconds between progress lines on a terminal and elsewhere
 
 
@@ -39,6 +42,7 @@ class Command:
         self._reporter = Reporter(started)
         self._record: SqliteRecord | None = None
         self._campaign: Campaign | None = None
+        self._hand_off: HandOff | None = None
 
     def run(self) -> int:
         """Plan, search, and tell what came out."""
@@ -48,6 +52,8 @@ class Command:
             campaign, record = self._prepared(jobs, loaded)
             try:
                 verdicts = campaign.run()
+                if self._hand_off is not None:
+                    verdicts = self._hand_off.finish(verdicts)
             except BaseException:
                 record.abandon()
                 raise
@@ -56,26 +62,52 @@ class Command:
 
                 record.close()
                 self._reporter.say(f"{campaign.total} instances: {tally(verdicts)}; see {self._options.out}")
-        return 0
+        return 2 if all(job.fault for job in jobs) else 0  # a table of which nothing can be used is bad input
 
     def _prepared(self, jobs: list[Job], loaded: dict[Path, Network]) -> tuple[Campaign, SqliteRecord]:
+        from falsifier.arguments import as_budgets
         from falsifier.campaign.run import Campaign
         from falsifier.campaign.sqlite import SqliteRecord
         from falsifier.campaign.stack import Settings
 
         given = self._options
-        settings = Settings(given.device, given.require, given.portfolio, given.rng_seed, given.max_evaluations)
+        budgets = as_budgets(given.budgets) if given.dataset is None else None  # of samples they make the boxes
+        settings = Settings(
+            given.device, given.require, given.portfolio, given.rng_seed, given.max_evaluations, budgets
+        )
         settings.demand()  # before a folder is made
+        adapter = self._verifier()
         record = self._record = SqliteRecord(Path(given.out), jobs, _session(given, settings))
+        written: Record = record
         tell, warn = self._reporter.tell, self._reporter.say
-        self._campaign = Campaign(record.waiting, record, settings, tell, warn, loaded=loaded)
+        if adapter is not None:
+            from falsifier.campaign.hand_off import HandOff
+
+            who = adapter
+            self._hand_off = HandOff(who, lambda limit: searching(given, who, limit), record, settings, warn, tell)
+            written, tell = self._hand_off, self._hand_off.told
+        self._campaign = Campaign(written.waiting, written, settings, tell, warn, loaded=loaded)
         return self._campaign, record
+
+    def _verifier(self) -> Adapter | None:
+        """Who gets what stays open; None for nobody, or somebody who is not there."""
+        adapter = adapter_of(self._options)
+        if adapter is None:
+            return None
+        availability = adapter.availability()
+        if not availability.available:
+            self._reporter.say(f"{adapter.name}: is not available here: {availability.remedy}; the search has its time")
+            return None
+        return adapter
 
     def _cut_short(self, signal: int | None) -> int:
         """In place of the main thread, which may be inside a library: what was decided stands in the folder."""
+        if self._hand_off is not None:
+            self._hand_off.stop()
         if self._record is not None and self._campaign is not None:
             self._record.lock.acquire(timeout=1.0)
-            done, total = self._campaign.verdicts.total(), self._campaign.total
+            held = 0 if self._hand_off is None else len(self._hand_off.held)
+            done, total = self._campaign.verdicts.total() - held, self._campaign.total
             self._reporter.say(f"interrupted: {done} of {total} instances are decided, see {self._options.out}")
         return 128 + (signal or 0)
 
@@ -141,17 +173,21 @@ def _samples(options: Namespace, timeout: float | None) -> tuple[list[Job], dict
 
 def _session(options: Namespace, settings: Settings) -> Session:
     """What the record notes of this run."""
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
+    from hashlib import sha256
 
     from falsifier.campaign.session import Session
 
-    words = {name: getattr(options, name) for name in ("category", *_OF_SAMPLES)}
+    words = {name: getattr(options, name) for name in ("category", "then", "then_after", *_OF_SAMPLES)}
     words["instances"] = [str(Path(name).absolute()) for name in options.instances]
-    for name in ("dataset", "budgets"):
+    for name in ("dataset", "budgets", "config"):
         given = getattr(options, name)
         words[name] = None if given is None else str(Path(given).absolute())
     asked = {name: value for name, value in words.items() if value is not None}
-    return Session({**asdict(settings), "timeout": options.timeout}, asked)
+    radius = None if settings.budgets is None else settings.budgets.radius
+    budgets = None if radius is None else sha256(radius.tobytes()).hexdigest()
+    facts = asdict(replace(settings, budgets=None)) | {"timeout": options.timeout, "budgets": budgets}
+    return Session(facts, asked)
 
 
 class Reporter:
@@ -231,15 +267,17 @@ def parser() -> Parser:
     )
     add("--portfolio", default="standard", metavar="NAME", help="which stages search (default standard)")
     add("--require", choices=("exact", "correct"), default="correct", help="as in verify (default correct)")
+    add(
+        "--budgets",
+        metavar="FILE.npy",
+        help="how far each input may move from the centre of its box, one number for each; with --dataset from its "
+        "sample, [n] or [N, n], and with --epsilon the lesser counts",
+    )
+    add_then(parser)
     samples = parser.add_argument_group("samples in place of queries: an instance for each")
     add = samples.add_argument
     add("--dataset", metavar="FILE.npz", help="arrays x [N, ...] and, unless the model's own predictions count, y [N]")
     add("--epsilon", type=_radius, metavar="R", help="how far each input may move from its sample")
-    add(
-        "--budgets",
-        metavar="FILE.npy",
-        help="the same for every input, [n] or [N, n]; with --epsilon the lesser counts",
-    )
     add(
         "--label-property",
         choices=("top1", "margin", "range"),

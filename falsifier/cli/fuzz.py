@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from falsifier.errors import InputError
 
 if TYPE_CHECKING:
     from falsifier.fuzz.findings import Findings
+    from falsifier.fuzz.hit import Hit
     from falsifier.fuzz.loop import Progress
     from falsifier.fuzz.run import Report
     from falsifier.fuzz.settings import Settings
@@ -31,8 +33,11 @@ def run(words: list[str], started: float) -> int:
     if not options.quiet:
         for note in fuzzer.notes:
             print(f"falsifier: {note}", file=sys.stderr)
-    report = fuzz(fuzzer, None if options.quiet else _Line())
+    line = None if options.quiet else ProgressLine()
+    report = fuzz(fuzzer, line)
     if options.json == "-":
+        if line is not None:
+            line.end(report)
         print(json.dumps(report.to_json(), indent=1))
     else:
         _print(report)
@@ -48,27 +53,39 @@ def _joined(words: list[str]) -> Iterator[str]:
         yield f"{word}={next(left, '')}" if word == "--range" else word
 
 
-class _Line:
+class ProgressLine:
     """Progress on standard error: one line a second, rewritten in place on a terminal, every tenth elsewhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._terminal = clock, sys.stderr.isatty()
         self._calls = 0
-        self._evaluations = 0
+        self._shown = clock(), 0, 0  # when the last line was written, and evaluations and coverage by then
 
     def __call__(self, progress: Progress, findings: Findings) -> None:
         self._calls += 1
-        rate = progress.evaluations - self._evaluations
-        self._evaluations = progress.evaluations
-        terminal = sys.stderr.isatty()
-        if not terminal and self._calls % 10 != 1:
-            return
-        causes = ", ".join(f"{cause} x{hit.count}" for cause, hit in list(findings.hits.items())[-4:]) or "no hits"
-        text = (
-            f"{progress.evaluations} evaluations, {rate}/s, {progress.entries} entries, {progress.covered} covered; "
-            f"{causes}"
-        )
-        print(
-            f"\r{text[:118]:118}" if terminal else f"falsifier: {text}", file=sys.stderr, end="" if terminal else "\n"
+        if self._terminal or self._calls % 10 == 1:
+            text = self._text(progress, findings.hits)
+            if self._terminal:
+                print(f"\r{text[:118]:118}", end="", file=sys.stderr, flush=True)
+            else:
+                print(f"falsifier: {text}", file=sys.stderr, flush=True)
+
+    def end(self, report: Report) -> None:
+        """The last line: where it all stood, over the whole run, and why it stopped."""
+        self._shown = self._clock() - report.seconds, 0, 0
+        start = "\r\x1b[K" if self._terminal and self._calls else ""
+        print(f"{start}falsifier: {self._text(report.progress, report.hits)}: {report.stop.value}", file=sys.stderr)
+
+    def _text(self, progress: Progress, hits: Mapping[str, Hit]) -> str:
+        then, evaluations, covered = self._shown
+        now = self._clock()
+        self._shown = now, progress.evaluations, progress.covered
+        rate = (progress.evaluations - evaluations) / max(now - then, 1e-9)
+        causes = ", ".join(f"{cause} x{hit.count}" for cause, hit in list(hits.items())[-4:]) or "no hits"
+        more = f"{len(hits)} causes: ..., " if len(hits) > 4 else ""
+        return (
+            f"{progress.evaluations} evaluations, {rate:.0f}/s, {progress.entries} entries, "
+            f"{progress.covered} covered (+{progress.covered - covered}); {more}{causes}"
         )
 
 
@@ -91,8 +108,6 @@ def _print(report: Report) -> None:
 
 def _settings(options: argparse.Namespace) -> Settings:
     tolerance = _tolerance(options.tolerance)
-    if options.objective != "disagree" and (options.against is not None or tolerance is not None):
-        raise InputError("--against and --tolerance belong to --objective disagree: name it, or leave them out")
     from falsifier.fuzz.settings import Settings
 
     return Settings(
@@ -184,7 +199,7 @@ def _parser() -> Parser:
     add("--sample", type=non_negative_int, metavar="SEED", help="words: sample with this rng seed (default greedy)")
     add("--temperature", type=_positive, default=1.0, help="of sampling (default 1)")
     add("--budget", type=_positive, default=60.0, metavar="SECONDS", help="how long (default 60)")
-    add("--max-evaluations", type=positive_int, metavar="N", help="stop after so many; a batch is finished")
+    add("--max-evaluations", type=positive_int, metavar="N", help="stop after so many at the most")
     add("--causes", type=positive_int, metavar="N", help="stop after so many different causes")
     add("--lanes", type=positive_int, help="points of a batch (default: by the model's size)")
     add("--rng-seed", type=non_negative_int, default=0, help="of all random draws (default 0)")

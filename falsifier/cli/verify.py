@@ -11,9 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from falsifier.cli.arguments import Parser, positive_int, seconds
+from falsifier.cli.arguments import Parser, positive_int
 from falsifier.cli.process import Guard, age
 from falsifier.cli.results_file import ResultsFile
+from falsifier.cli.then import adapter_of, add_then, searching
 from falsifier.errors import FalsifierError, InputError, UnboundedError
 from falsifier.instance import LINE_ENDS, Instance, parse_networks, parse_seconds
 
@@ -84,16 +85,11 @@ class Verification:
             from falsifier.handoff.children import end_all
 
             self.end_children = end_all
-            after = options.then_after if options.then_after is not None else self.adapter.share * limit
-            self.deadline = min(self.last, started + after)
+            self.deadline = min(self.last, started + searching(options, self.adapter, limit))
 
     def choose_adapter(self) -> Adapter | None:
-        """Who gets what stays open, None for nobody. Raises InputError for a name that is nobody's."""
-        if self.options.then is None:
-            return None
-        from falsifier.handoff.configuration import adapter_of
-
-        return adapter_of(self.options.then, Path(self.options.config) if self.options.config else None)
+        """Who gets what stays open, None for nobody. Raises InputError as `cli.then.adapter_of` does."""
+        return adapter_of(self.options)
 
     def run(self) -> int:
         end, spare = self.end, self.spare
@@ -165,8 +161,8 @@ class Verification:
 
     def resumed(self, result: Result) -> Result:
         """The time of a verifier that is not there goes to another search, with other draws."""
-        record = result.handoff or {}
-        if record.get("available", True) or self.prepared is None or self.options.max_evaluations is not None:
+        record = result.handoff or {"available": True}
+        if record["available"] or self.prepared is None or self.options.max_evaluations is not None:
             return result
         from falsifier.search.portfolio import stages_of
 
@@ -294,18 +290,7 @@ def parser() -> Parser:
     )
     parser.add_device()
     parser.add_refinement()
-    add(
-        "--then",
-        metavar="NAME",
-        help="hand what stays open to this adapter (falsifier adapters lists them) or table of --config",
-    )
-    add("--config", metavar="FILE", help="settings of adapters, a table for each name (docs/handoff.md)")
-    add(
-        "--then-after",
-        type=seconds,
-        metavar="SECONDS",
-        help="counted like the time limit: how long the search has before the hand-off (default: the adapter's share)",
-    )
+    add_then(parser)
     add(
         "--require",
         choices=("exact", "correct"),

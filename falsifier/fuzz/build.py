@@ -40,8 +40,10 @@ _SHARE = 0.05  # of the median squared distance between their vectors
 
 def build(settings: Settings) -> Fuzzer:
     """Raises InputError for settings that do not fit the network or one another."""
+    from falsifier.fuzz.applicable import demand_applicable
     from falsifier.fuzz.starts import given_shapes
 
+    demand_applicable(settings)
     network = load(settings.model)
     network = network.shaped(given_shapes(network, settings.shapes))
     if settings.objective.startswith("words:"):

@@ -75,6 +75,7 @@ class Loop:
         self.space, self._run, self.objective = space, run, objective
         self._mutators = [m for m, _ in mutators]
         self._weights = np.array([w for _, w in mutators], np.float64)
+        self._costs = np.array([1 + getattr(m, "most", 0) for m in self._mutators])  # evaluations of a child, at most
         self.coverage, self._rng, self.lanes = coverage, rng, lanes
         self._cover, self._on_hit, self._per_label, self._on_keep = cover, on_hit, per_label, on_keep
         self.progress = Progress()
@@ -92,21 +93,30 @@ class Loop:
         self._take(starts, own, seen, "starts")
 
     def go(self, budget: Budget, between: Callable[[Progress], bool] = lambda progress: True) -> None:
-        """Batches until the budget is used up, or `between`, called after each, says no."""
+        """Batches until the budget is used up, or `between`, called after each, says no. The last ones are cut to what
+        is left of the evaluations, a mutator's own included; what is too little for one child is left over.
+        """
         while not budget.exhausted():
             before = self.progress.evaluations
-            self.step(int(min(self.lanes, budget.evaluations_left())))
+            if not self.step(left=budget.evaluations_left()):
+                return
             budget.charge(self.progress.evaluations - before)
             if not between(self.progress):
                 return
 
-    def step(self, lanes: int | None = None) -> None:
-        """One batch by one mutator."""
+    def step(self, lanes: int | None = None, left: float = np.inf) -> bool:
+        """One batch by one mutator, of no more evaluations than `left`; False where they do not do for one child."""
         with np.errstate(all="ignore"):  # infinities and NaN are results here, not faults
-            self._step(lanes or self.lanes)
+            return self._step(lanes or self.lanes, left)
 
-    def _step(self, lanes: int) -> None:
-        mutator = self._mutators[int(self._rng.choice(self._weights, 1)[0])]
+    def _step(self, lanes: int, left: float) -> bool:
+        affordable = self._costs <= left
+        if not affordable.any():
+            return False
+        number = int(self._rng.choice(self._weights, 1)[0])
+        if not affordable[number]:
+            number = int(self._rng.choice(np.where(affordable, self._weights, 0.0), 1)[0])
+        mutator, lanes = self._mutators[number], int(min(lanes, left // self._costs[number]))
         scored = bool(np.isfinite(self._best))
         parents = self.entries.choose(self._rng, lanes, scored=scored)
         children = mutator.children(self.entries.points[parents], self.entries.oldest[parents], self._rng)
@@ -116,6 +126,7 @@ class Loop:
         children = self.space.project(children, self.entries.points[self.entries.oldest[parents]])
         self.progress.evaluations += getattr(mutator, "evaluations", 0)
         self._take(children, parents, self._run(children), mutator.name)
+        return True
 
     def _take(self, x: Array, parents: Array, seen: Seen, origin: str) -> None:
         judged = self.objective.judge(x, seen, self.entries.oldest[parents])

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from falsifier.budget import Budget
+from falsifier.errors import InputError
 from falsifier.fuzz.build import build
 from falsifier.fuzz.findings import Findings
 from falsifier.fuzz.fuzzer import Fuzzer
@@ -75,8 +76,14 @@ def fuzz(settings: Settings, told: Callable[[Progress, Findings], None] | None =
 
 
 def run(fuzzer: Fuzzer, told: Callable[[Progress, Findings], None] | None = None) -> Report:
-    """Run a fuzzer that was put together. SIGTERM and SIGINT end it as the deadline does, what was found kept."""
+    """Run a fuzzer that was put together. SIGTERM and SIGINT end it as the deadline does, what was found kept.
+
+    Raises InputError for a session that is another one, and for fewer evaluations than there are starts.
+    """
     settings = fuzzer.settings
+    starts, most = len(fuzzer.space.starts), settings.max_evaluations
+    if most is not None and most < starts:
+        raise InputError(f"--max-evaluations {most}: the {starts} starts alone take more")
     store = None
     if settings.out is not None:
         store = Store(Path(settings.out), fuzzer.identity(), resume=settings.resume)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,13 +18,18 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether an adapter could run here. version: of what it drives, where known; remedy: the command that installs
-    what is missing, empty where nothing is.
+    """Whether an adapter could run here. version: of what it drives, where known, or a function that finds it out (in
+    about a second) where that means running something: `falsifier adapters` asks, a hand-off does not; remedy: the
+    command that installs what is missing, empty where nothing is.
     """
 
     available: bool
-    version: str = ""
+    version: str | Callable[[], str] = ""
     remedy: str = ""
+
+    def told(self) -> str:
+        """The version, found out. Raises what the function raises."""
+        return self.version() if callable(self.version) else self.version
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class Outcome:
 
     inputs: on sat, one flat array per declared input of the query, in order; the door replays them. reason: one line
     for the user. engine: who decided, with its version. arithmetic: what its answer rests on, such as "float64 bounds,
-    allowance 1e-6". details: numbers worth keeping, JSON types.
+    allowance 1e-6". details: numbers worth keeping, JSON types; nothing is made to depend on them.
     """
 
     verdict: Verdict
@@ -58,7 +63,7 @@ class Adapter(Protocol):
     that goes on searching itself."""
 
     def availability(self) -> Availability:
-        """Whether it could run here. Cheap: nothing heavy is imported, nothing is run for longer than a second."""
+        """Whether it could run here. Cheap, since every hand-off asks: nothing heavy is imported, nothing is run."""
         ...
 
     def take(self, handoff: Handoff, deadline: float) -> Outcome:

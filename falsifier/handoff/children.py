@@ -1,7 +1,8 @@
 """Programs that run under a deadline, and end with all that they started.
 
 Which processes are a program's is told by three signs, since each alone can be shed: descent, session, and a mark in
-the environment that children inherit. Linux; elsewhere only the session counts.
+the environment that children inherit. What sheds all three, a daemon with an environment of its own, comes to this
+process when its parent ends, which is the fourth. Linux; elsewhere only the session counts.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
+
+from falsifier.handoff import orphans
 
 _MARK = "FALSIFIER_CHILD"
 _GRACE = 0.5  # seconds between a polite request to end and the end
@@ -61,14 +64,18 @@ class Tree:
     def __init__(self, memory: int | None = None) -> None:
         self._mark, self._memory = uuid.uuid4().hex, memory
         self._sessions: list[int] = []
+        self._others: set[int] = set()  # children that this process had before
 
     def __enter__(self) -> Tree:
+        self._others = {p for p, known in (_processes() or {}).items() if known.parent == os.getpid()}
+        orphans.adopt()
         _running.add(self)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.end()
         _running.discard(self)
+        orphans.release()
 
     def run(self, command: Sequence[str], deadline: float, *, cwd: Path | None = None) -> Ended:
         """Run a program until `deadline` (a reading of `time.monotonic`) at the latest; stdin is empty.
@@ -100,6 +107,9 @@ class Tree:
         while (left := self.members()) and time.monotonic() < last:
             self.signal(signal.SIGKILL, left)
             time.sleep(_TICK)
+        for process, known in (_processes() or {}).items():
+            if known.ended and self._adopted(process, known):
+                orphans.bury(process)
 
     def signal(self, number: int, processes: Sequence[int] | None = None) -> None:
         """Send a signal to all live processes, or to some of them."""
@@ -108,24 +118,32 @@ class Tree:
                 os.kill(process, number)
 
     def members(self) -> list[int]:
-        """The live processes: by mark, by session, by descent."""
+        """The live processes: by mark, by session, by descent, by adoption."""
         table = _processes()
         if table is None:
             return [session for session in self._sessions if _alive(session)]
-        found = {p for p, (_, session) in table.items() if session in self._sessions or self._marked(p)}
+        live = {process: known for process, known in table.items() if not known.ended}
+        found = {
+            process
+            for process, known in live.items()
+            if known.session in self._sessions or _mark(process) == self._mark or self._adopted(process, known)
+        }
         grown = bool(found)
         while grown:
-            more = {process for process, (parent, _) in table.items() if parent in found} - found
+            more = {process for process, known in live.items() if known.parent in found} - found
             grown = bool(more)
             found |= more
         return sorted(found - {os.getpid()})
 
-    def _marked(self, process: int) -> bool:
-        try:
-            with open(f"/proc/{process}/environ", "rb") as file:
-                return f"{_MARK}={self._mark}".encode() in file.read().split(b"\0")
-        except OSError:
+    def _adopted(self, process: int, known: _Known) -> bool:
+        """Whether it came to this process as an orphan, and may be this tree's.
+
+        What this process starts itself stays in its session, or is the first process of another tree.
+        """
+        if known.parent != os.getpid() or process in self._others:
             return False
+        sessions = {os.getsid(0)}.union(*(tree._sessions for tree in tuple(_running)))
+        return known.session not in sessions and _mark(process) in (None, self._mark)
 
     def _watch(
         self, process: subprocess.Popen[bytes], streams: tuple[IO[bytes], IO[bytes]], deadline: float
@@ -184,8 +202,16 @@ def _preparation(memory: int | None) -> Callable[[], None]:
     return prepare
 
 
-def _processes() -> dict[int, tuple[int, int]] | None:
-    """Parent and session of every live process; None where there is no /proc."""
+class _Known(NamedTuple):
+    """What the kernel tells of a process. ended: it only waits for its parent to take its status."""
+
+    parent: int
+    session: int
+    ended: bool
+
+
+def _processes() -> dict[int, _Known] | None:
+    """All processes; None where there is no /proc."""
     try:
         names = os.listdir("/proc")
     except OSError:
@@ -198,9 +224,19 @@ def _processes() -> dict[int, tuple[int, int]] | None:
                     fields = file.read().rpartition(b")")[2].split()
             except OSError:
                 continue
-            if fields[0] not in (b"Z", b"X"):
-                table[int(name)] = int(fields[1]), int(fields[3])
+            table[int(name)] = _Known(int(fields[1]), int(fields[3]), fields[0] in (b"Z", b"X"))
     return table or None
+
+
+def _mark(process: int) -> str | None:
+    """The mark in its environment."""
+    try:
+        with open(f"/proc/{process}/environ", "rb") as file:
+            words = file.read().split(b"\0")
+    except OSError:
+        return None
+    start = f"{_MARK}=".encode()
+    return next((word[len(start) :].decode() for word in words if word.startswith(start)), None)
 
 
 def _alive(process: int) -> bool:

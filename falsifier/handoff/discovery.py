@@ -8,6 +8,7 @@ from falsifier.errors import InputError
 from falsifier.handoff.adapter import Adapter, Settings
 
 GROUP = "falsifier.adapters"
+_LONGEST = 300  # characters of a text that somebody else's code gives
 
 
 def found() -> dict[str, EntryPoint]:
@@ -33,5 +34,11 @@ def make(name: str, settings: Settings) -> Adapter:
 
 def one_line(error: BaseException) -> str:
     """An exception in one line, for a user."""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
+    text = shortened(str(error))
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def shortened(text: str) -> str:
+    """A text in one line, and no longer than a user reads."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 4]} ..."

@@ -5,6 +5,7 @@ Its `sat` passes the door; its `unsat` is reported as its own; whatever else hap
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from falsifier.errors import FalsifierError
 from falsifier.handoff.adapter import Adapter, Outcome
-from falsifier.handoff.discovery import one_line
+from falsifier.handoff.discovery import one_line, shortened
 from falsifier.handoff.handoff import Handoff
 from falsifier.verdict import StopReason, Verdict
 from falsifier.witness.outcome import Rejection, Witness
@@ -56,15 +57,17 @@ def hand_over(
     handoff = Handoff.of(
         instance, result, max(0.0, deadline - start), prepared=prepared, device=device, require=require
     )
-    outcome, witness = _checked(handoff, adapter, _outcome(handoff, adapter, deadline), tell)
+    available, answer = _outcome(handoff, adapter, deadline)
+    outcome, witness = _checked(handoff, adapter, answer, tell)
     seconds = {**result.seconds, "handoff": time.monotonic() - start}
     record = {
         "adapter": adapter.name,
+        "available": available,
         "engine": outcome.engine,
         "verdict": outcome.verdict.value,
         "reason": outcome.reason,
         "arithmetic": outcome.arithmetic,
-        **outcome.details,
+        "details": dict(outcome.details),
     }
     result = replace(result, seconds=seconds, handoff=record)
     by = f"{adapter.name} ({outcome.engine})" if outcome.engine else adapter.name
@@ -86,22 +89,41 @@ def hand_over(
     return replace(result, reason_text=f"{result.reason_text}; {by}: {outcome.reason}")
 
 
-def _outcome(handoff: Handoff, adapter: Adapter, deadline: float) -> Outcome:
-    """What the adapter answers, whatever it raises."""
+def _outcome(handoff: Handoff, adapter: Adapter, deadline: float) -> tuple[bool, Outcome]:
+    """Whether the adapter is there, as far as it was asked, and what it answers, whatever it raises."""
     if handoff.seconds_left < _LEAST:
-        return Outcome(Verdict.TIMEOUT, "no time was left for it")
+        return True, Outcome(Verdict.TIMEOUT, "no time was left for it")
     try:
         availability = adapter.availability()
         if not availability.available:
-            reason = f"is not available here: {availability.remedy or 'no remedy is known'}"
-            return Outcome(Verdict.UNKNOWN, reason, details={"available": False})
-        return adapter.take(handoff, deadline)
+            remedy = shortened(availability.remedy) or "no remedy is known"
+            return False, Outcome(Verdict.UNKNOWN, f"is not available here: {remedy}")
+        return True, _orderly(adapter.take(handoff, deadline))
     except MemoryError:
-        return Outcome(Verdict.UNKNOWN, "ran out of memory")
+        return True, Outcome(Verdict.UNKNOWN, "ran out of memory")
     except FalsifierError as error:
-        return Outcome(Verdict.UNKNOWN, str(error))
+        return True, Outcome(Verdict.UNKNOWN, str(error))
     except Exception as error:  # noqa: BLE001 - a verifier's failure must not cost the attack's answer
-        return Outcome(Verdict.UNKNOWN, f"failed: {one_line(error)}")
+        return True, Outcome(Verdict.UNKNOWN, f"failed: {one_line(error)}")
+
+
+def _orderly(outcome: Outcome) -> Outcome:
+    """The outcome with each text in one line, cut, since it goes into one of the user's, and details that JSON takes.
+
+    Raises AttributeError, TypeError, ValueError for what is no outcome.
+    """
+    texts: dict[str, Any] = {name: shortened(getattr(outcome, name)) for name in ("reason", "engine", "arithmetic")}
+    details = {str(name): _as_json(value) for name, value in outcome.details.items()}
+    return replace(outcome, verdict=Verdict(outcome.verdict), **texts, details=details)
+
+
+def _as_json(value: Any) -> Any:
+    """A value that JSON has a form for, or its text."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return shortened(str(value))
+    return value
 
 
 def _checked(handoff: Handoff, adapter: Adapter, outcome: Outcome, tell: Tell) -> tuple[Outcome, Witness | None]:

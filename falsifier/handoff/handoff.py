@@ -72,7 +72,12 @@ class Handoff:
         prepared: Prepared | None = None,
         **options: str,
     ) -> Handoff:
-        """From what a search returned. `options`: device, require."""
+        """From what a search returned. `options`: device, require.
+
+        An instance that was prepared with budgets is not handed on: a verifier is asked about the query as written.
+        """
+        if prepared is not None and not prepared.whole:
+            prepared = None
         return cls(
             _named(instance, result),
             seconds_left,

@@ -84,7 +84,7 @@ class AdapterContract:
         availability = self.make({}).availability()
         assert isinstance(availability, Availability)
         assert availability.available or availability.remedy
-        assert "\n" not in availability.version + availability.remedy
+        assert "\n" not in availability.told() + availability.remedy
 
     def test_it_refuses_settings_that_it_does_not_know(self) -> None:
         """With InputError, before anything is started."""

@@ -228,6 +228,18 @@ def test_the_search_s_instance_is_taken_over(tmp_path: Path) -> None:
     assert result.margins == found.margins
 
 
+def test_budgets_are_the_search_s_alone(tmp_path: Path) -> None:
+    """A proof about the part of the box that they leave would say nothing about the query."""
+    instance = small_instance(tmp_path, "violated")  # y >= 1.5 with x in [0, 2], of which the search sees [0.9, 1.1]
+    prepared = Prepared([(None, instance.networks[0].path)], instance.query, budgets=[0.1])
+    found = prepared.search(time.monotonic() + 30, max_evaluations=200)
+    assert found.verdict is Verdict.UNKNOWN
+    result = hand_over(found, instance, AutoLirpa({}), time.monotonic() + 30, tell=print, prepared=prepared)
+    assert result.verdict is Verdict.SAT
+    assert result.witness is not None
+    assert result.witness.inputs[0].item() >= 1.5
+
+
 def test_from_json_alone(tmp_path: Path) -> None:
     handoff = open_handoff(small_instance(tmp_path, "holds"))
     assert AutoLirpa({}).take(handoff, time.monotonic() + 30).verdict is Verdict.UNSAT

@@ -24,6 +24,29 @@ class TestContract(AdapterContract):
         return StandardSolver({"command": [sys.executable, "-P", "-m", "falsifier"], **settings})
 
 
+def test_its_version_is_asked_for_by_the_list_alone(tmp_path: Path) -> None:
+    """A hand-off does not spend a process on it."""
+    program = tmp_path / "solver"
+    program.write_text(f"#!/bin/sh\necho $1 >>{tmp_path}/asked\necho 1.2.3\n")
+    program.chmod(0o755)
+    availability = StandardSolver({"command": str(program)}).availability()
+    assert availability.available
+    assert not (tmp_path / "asked").exists()
+    assert availability.told() == "1.2.3"
+    assert (tmp_path / "asked").read_text() == "--version\n"
+
+
+def test_a_program_that_cannot_be_started_is_unusable(tmp_path: Path) -> None:
+    program = tmp_path / "solver"
+    program.write_text("#!/no/such/interpreter\n")
+    program.chmod(0o755)
+    config = tmp_path / "adapters.toml"
+    config.write_text(f'[fake]\nadapter = "standard_solver"\ncommand = "{program}"\n')
+    done = falsifier("adapters", "--config", str(config))
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("fake ")]
+    assert line.split(maxsplit=1)[1] == f"unusable: {program} cannot be started: No such file or directory"
+
+
 def verified(folder: Path, answer: str, query: str = "holds", extra: str = "") -> tuple[str, str]:
     """stdout and stderr of `verify --then` a fake solver."""
     instance = small_instance(folder, query)

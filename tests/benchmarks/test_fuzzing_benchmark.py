@@ -6,16 +6,13 @@ import argparse
 import csv
 from pathlib import Path
 
-import models
 import numpy as np
 import pytest
 from batch_fuzzing import experiments, fuzz
-from fuzzing_specifications import FAMILIES, Family, label_spec, specifications, stacked
+from fuzzing_specifications import FAMILIES, Family, specifications
 from fuzzing_statistics import benjamini_hochberg, cohens_d, compared, effect, grid, table
 
-from falsifier.query import parse
 from falsifier.search.recipes import our_recipe, paper_recipe
-from falsifier.spec import compile_query
 
 pytest.importorskip("scipy", reason="the extra [experiments]")
 
@@ -57,23 +54,6 @@ def test_a_grid_compares_modes_at_one_scale() -> None:
     assert lines[4] == "1 of 1 pairs at one s differ"
 
 
-def test_stacks_keep_every_target() -> None:
-    text = models.declare(2, 3) + models.box([0, 0], [1, 1])
-    one = compile_query(parse(text + "(assert (or (and (>= Y_0 Y_1)) (and (>= Y_2 Y_1))))"))
-    two = compile_query(parse(text + "(assert (>= Y_0 0.5))(assert (<= Y_1 0.25))"))
-    spec, group = stacked([one, two])
-    assert group.tolist() == [0, 0, 1]
-    assert spec.targets is not None
-    assert spec.targets.present.tolist() == [[True, False], [True, False], [True, True]]
-    rows = spec.targets.sign[:, :, None] * spec.targets.forms.outputs[spec.targets.form]
-    assert rows[0, 0].tolist() == [1, -1, 0]
-    assert rows[1, 0].tolist() == [0, -1, 1]
-    assert sorted(rows[2].tolist()) == [[0, -1, 0], [1, 0, 0]]
-    label = label_spec(one, one.targets.lower, one.targets.upper, 1) if one.targets is not None else one
-    assert label.targets is not None
-    assert label.targets.forms.outputs.tolist() == [[1, -1, 0], [0, -1, 1]]
-
-
 @pytest.fixture
 def digits(tmp_path: Path) -> Path:
     """A list whose family is the bundled example."""
@@ -90,7 +70,7 @@ def test_rows_are_filled_up_with_labels(digits: Path) -> None:
     given = specifications(digits, Family("digits", "digits"), 7)
     assert (given.count, given.rows) == (7, 2)
     problem = given.problem()
-    centres = (problem.targets.lower + problem.targets.upper) / 2
+    centres = ((problem.targets.lower + problem.targets.upper) / 2)[problem.targets.box]
     assert (
         problem.evaluate(centres, np.arange(problem.t)).margin[given.group >= 2] < 0
     ).all()  # the label is the class

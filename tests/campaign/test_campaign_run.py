@@ -12,6 +12,7 @@ import pytest
 from campaigns import WEIGHT, Kept, answer, family, network, query
 
 import falsifier.campaign.run as campaign_run
+from falsifier.arguments import Limits
 from falsifier.campaign.plan import Job, arranged, read_instances
 from falsifier.campaign.record import Progress
 from falsifier.campaign.run import Campaign
@@ -283,3 +284,27 @@ def test_a_record_that_cannot_be_written_ends_the_campaign(tmp_path: Path) -> No
 
     with pytest.raises(InputError, match="the disk is full"):
         Campaign(arranged(read_instances(family(tmp_path, 5))), Full(), Settings(evaluations=2000)).run()
+
+
+@pytest.mark.parametrize("count", [1, 12])
+def test_budgets_shrink_the_boxes(tmp_path: Path, count: int) -> None:
+    """In a stack and alone. What reaches the bound is the end of each budget, and no less of one does."""
+    path = family(tmp_path, count)
+    enough, inputs = [0.4375, 0.4375, np.inf], range(count)
+    record, _ = run(path, budgets=Limits(np.array(enough), "budgets"))
+    assert record.verdicts() == {f"./vnnlib/q{i}.vnnlib": answer(i) for i in inputs}
+    for i in inputs:
+        decision = record.decisions[f"./vnnlib/q{i}.vnnlib"]
+        if decision.witness is not None:
+            point = read_witness(read(tmp_path / "vnnlib" / f"q{i}.vnnlib"), decision.witness).inputs[0]
+            assert point[:2].tolist() == [0.125 * i + 0.9375, 0.9375]
+    record, _ = run(path, budgets=Limits(np.array([0.4375, 0.43, np.inf]), "budgets"))
+    assert set(record.verdicts().values()) == {"unknown"}
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_budgets_for_other_inputs_are_an_error_of_the_instance(tmp_path: Path, count: int) -> None:
+    record, lines = run(family(tmp_path, count), budgets=Limits(np.ones(2), "b.npy"))
+    assert set(record.verdicts().values()) == {"error"}
+    assert len(lines) == count
+    assert "b.npy: 2 budgets, the query has 3 inputs: give one for each, in order" in lines[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from command import falsifier
 
 
@@ -23,6 +24,14 @@ def test_a_name_that_is_nobody_s_is_refused_at_once() -> None:
     done = falsifier("verify", "examples/digits_robust.vnnlib", "--network", "examples/digits.onnx", "--then", "nobody")
     assert done.returncode == 2
     assert "nothing named 'nobody' to hand over to" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--config", "adapters.toml"], ["--then-after", "3"]])
+def test_settings_of_a_hand_off_that_nobody_asked_for(words: list[str]) -> None:
+    done = falsifier("verify", "examples/digits_robust.vnnlib", "--network", "examples/digits.onnx", *words)
+    assert done.returncode == 2
+    assert done.stderr == f"falsifier: {words[0]} belongs to --then NAME, which is not given\n"
+    assert done.stdout == ""
 
 
 def test_the_time_of_a_verifier_that_is_missing_goes_to_the_search(tmp_path: Path) -> None:

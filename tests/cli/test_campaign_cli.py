@@ -66,6 +66,26 @@ def test_a_campaign_from_files_to_files(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[-1].startswith("falsifier: 5 instances: 2 error, 2 sat, 1 unknown")
 
 
+def test_budgets_of_a_table(tmp_path: Path) -> None:
+    path = family(tmp_path, [1.5, 1.9])
+    np.save(tmp_path / "budgets.npy", np.array([0.3, 0.3, np.inf]))
+    words = ["campaign", str(path), "--max-evaluations", "2000", "--budgets", "budgets.npy"]
+    done = falsifier(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {row[2]: row[4] for row in results(tmp_path / "campaign")} == {"q0.vnnlib": "sat", "q1.vnnlib": "unknown"}
+
+
+def test_a_table_without_one_usable_row_is_bad_input(tmp_path: Path) -> None:
+    """Its rows are written all the same."""
+    path = family(tmp_path, [1.5])
+    path.write_text("net.onnx,none.vnnlib,5\nnet.onnx\nnet.onnx,q0.vnnlib,soon\n")
+    done = falsifier("campaign", str(path), cwd=tmp_path)
+    assert done.returncode == 2
+    assert [row[4] for row in results(tmp_path / "campaign")] == ["error"] * 3
+    assert len([line for line in done.stderr.splitlines() if "instances.csv:" in line]) == 3
+    assert done.stderr.splitlines()[-1].startswith("falsifier: 3 instances: 3 error")
+
+
 def test_the_same_cap_gives_the_same_witnesses(tmp_path: Path) -> None:
     path = family(tmp_path, [1.5, 1.75, 1.9, 1.99])
     for out in ("one", "two"):

@@ -8,6 +8,7 @@ import models
 import numpy as np
 import onnx
 import pytest
+from command import falsifier
 
 from falsifier.errors import InputError
 from falsifier.fuzz.build import build
@@ -99,6 +100,28 @@ def test_a_range_and_its_query(folder: Path, tmp_path: Path) -> None:
     lines = (where / "witness.txt").read_text().splitlines()
     assert lines[0] == "sat"
     assert [float(v) for v in lines[2:10]] == [float(v) for v in hit.point]
+
+
+@pytest.mark.parametrize(("kind", "tolerance"), [("int8", None), ("float16", 1e-4)])
+def test_a_disagreement_as_a_query_about_two_networks(
+    folder: Path, tmp_path: Path, kind: str, tolerance: float | None
+) -> None:
+    """The hit is a witness of its query, by the door; the search finds one, which the door accepts as well."""
+    own, other = folder / "model.onnx", folder / f"{kind}.onnx"
+    settings = Settings(
+        own, "disagree", other, tolerance, out=tmp_path / "s", max_evaluations=60_000, seconds=1e9, causes=1,
+        as_vnnlib=True,
+    )  # fmt: skip
+    (where,) = fuzz(settings).folders.values()
+    query = str(where / "query.vnnlib")
+    networks = ["--network", f"f={own}", "--network", f"g={other}"]
+    judged = falsifier("check", query, str(where / "witness.txt"), *networks)
+    assert judged.stdout.startswith("exact"), judged.stdout + judged.stderr
+    itself = falsifier("check", query, str(where / "witness.txt"), "--network", f"f={own}", "--network", f"g={own}")
+    assert itself.stdout.startswith("rejected")
+    found = falsifier("verify", query, *networks, "--timeout", "60", "--results", str(tmp_path / "results.txt"))
+    assert found.stdout.startswith("sat\n"), found.stderr
+    assert falsifier("check", query, str(tmp_path / "results.txt"), *networks).stdout.startswith("exact")
 
 
 def test_a_witness_of_tiny_numbers_is_read_back(tmp_path: Path) -> None:

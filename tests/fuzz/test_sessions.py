@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 
 from falsifier.errors import InputError
 from falsifier.fuzz.entries import Entries
-from falsifier.fuzz.run import fuzz
+from falsifier.fuzz.run import Stop, fuzz
 from falsifier.fuzz.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +36,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return models.save(models.chain(ops, [1, 3], [1, 2]), tmp_path_factory.mktemp("sessions") / "model.onnx")
 
 
-def settings(model: Path, out: Path, **options: object) -> Settings:
+def settings(model: Path, out: Path | None, **options: object) -> Settings:
     defaults: dict[str, object] = {"out": out, "seconds": 1e9, "max_evaluations": 5000, "lanes": 64}
     return Settings(model, **(defaults | options))  # type: ignore[arg-type]
 
@@ -103,6 +104,44 @@ def test_signals_lose_no_more_than_a_second(model: Path, tmp_path: Path, number:
     assert set(report.records) == {"nan-t1"}
 
 
+@pytest.mark.parametrize("objective", ["nonfinite", "range:-1000,1000"])
+@pytest.mark.parametrize("most", [64, 997, 1000])
+def test_a_cap_is_a_cap(model: Path, objective: str, most: int) -> None:
+    """Also with mutators that evaluate points of their own; what is left does not do for one more child."""
+    report = fuzz(settings(model, None, objective=objective, max_evaluations=most))
+    assert most - 9 < report.progress.evaluations <= most
+    assert report.stop is Stop.EVALUATIONS
+
+
+def test_a_cap_below_the_starts_is_refused(model: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "starts.npz", np.random.default_rng(0).uniform(size=(50, 1, 3)))
+    with pytest.raises(InputError, match="--max-evaluations 49: the 50 starts alone take more"):
+        fuzz(settings(model, tmp_path / "s", inputs=tmp_path / "starts.npz", max_evaluations=49))
+    assert not (tmp_path / "s").exists()
+    report = fuzz(settings(model, tmp_path / "s", inputs=tmp_path / "starts.npz", max_evaluations=50))
+    assert report.progress.evaluations == 50
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"prompt_length": 3}, "--prompt-length belongs to --objective words:FILE"),
+        ({"generate": 3, "sample_seed": 1}, "--generate and --sample belong to --objective words:FILE"),
+        ({"temperature": 0.5, "objective": "range:0,1"}, "--temperature belongs to --objective words:FILE"),
+        ({"objective": "words:x", "radius": 1.0}, "--radius belongs to networks of numbers"),
+        ({"objective": "words:x", "ranges": {"": (0.0, 1.0)}, "mutators": ("noise",)}, "--range and --mutators belong"),
+        ({"objective": "words:x", "temperature": 0.5}, "--temperature belongs to --sample"),
+        ({"against": "m.onnx"}, "--against belongs to --objective disagree"),
+        ({"tolerance": 0.1, "objective": "top1"}, "--tolerance belongs to --objective disagree"),
+        ({"coverage": "neurons", "threshold": 1.0}, "--threshold belongs to --coverage nearest"),
+        ({"coverage": "none", "cover": ("t1",)}, "--cover belongs to a coverage, and there is none"),
+    ],
+)
+def test_settings_that_say_nothing_here_are_refused(model: Path, options: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        fuzz(settings(model, None, **options))
+
+
 def test_the_command_and_its_exit_status(model: Path, tmp_path: Path) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -124,7 +163,8 @@ def test_the_command_and_its_exit_status(model: Path, tmp_path: Path) -> None:
     for arguments, said in (
         (("fuzz", "nothing.onnx"), "cannot be read"),
         (("fuzz", str(model), "--objective", "nonsense"), "no objective 'nonsense': choose one of nonfinite, disagree"),
-        (("fuzz", str(model), "--against", str(model)), "belong to --objective disagree"),
+        (("fuzz", str(model), "--against", str(model)), "belongs to --objective disagree"),
+        (("fuzz", str(model), "--generate", "3"), "--generate belongs to --objective words:FILE"),
         (("quantize", str(model), "--to", "float16", "--per-channel"), "belong to --to int8"),
         (("replay", "model.fuzz", "--model", f"other={model}"), "--model other=: these hits have model"),
         (("fuzz", str(model), "--radius", "0.1"), "give them with --inputs"),

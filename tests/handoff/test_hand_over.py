@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -91,12 +92,46 @@ def test_an_unsat_is_reported_as_its_own(tmp_path: Path) -> None:
     record = result.to_json()["handoff"]
     assert record == {
         "adapter": "fake",
+        "available": True,
         "engine": "fake 1.0",
         "verdict": "unsat",
         "reason": "all 3 boxes",
         "arithmetic": "float64",
-        "boxes": 3,
+        "details": {"boxes": 3},
     }
+
+
+def test_details_are_its_own_affair(tmp_path: Path) -> None:
+    """Whatever their names and values: the record stays JSON, and says itself whether the adapter was there."""
+    details: dict[Any, Any] = {
+        "available": False,
+        "verdict": "sat",
+        "bound": np.float64(np.nan),
+        "box": np.zeros(2),
+        3: "three",
+    }
+    result, _ = handed(tmp_path, Fake(Outcome(Verdict.UNSAT, "all boxes", "fake 1.0", details=details)))
+    record = json.loads(json.dumps(result.to_json(), allow_nan=False))["handoff"]
+    assert (record["available"], record["verdict"]) == (True, "unsat")
+    told = {"available": False, "verdict": "sat", "bound": "nan", "box": "[0. 0.]", "3": "three"}
+    assert record["details"] == told
+
+
+def test_its_texts_stay_short(tmp_path: Path) -> None:
+    """They go into one line of the user's, which they do not fill."""
+    answer = Outcome(Verdict.UNKNOWN, "no\nluck " * 1000, "engine\n" * 1000)
+    result, (line,) = handed(tmp_path, Fake(answer))
+    assert line.startswith("fake: no luck no luck")
+    assert len(line) < 320
+    assert "\n" not in result.reason_text
+    assert len(result.reason_text) < 700
+
+
+@pytest.mark.parametrize("answer", [None, "unsat", Outcome("proved", "by magic")])  # type: ignore[arg-type]
+def test_what_is_no_outcome_is_a_failure(tmp_path: Path, answer: Any) -> None:
+    result, (line,) = handed(tmp_path, Fake(answer))
+    assert line.startswith("fake: failed: ")
+    assert result.verdict is ATTACK.verdict
 
 
 @pytest.mark.parametrize(
@@ -123,6 +158,8 @@ def test_an_adapter_that_is_not_available_is_not_run(tmp_path: Path) -> None:
     assert told == ["fake: is not available here: pip install fake"]
     assert result.verdict is Verdict.TIMEOUT
     assert not adapter.seen
+    assert result.handoff is not None
+    assert not result.handoff["available"]
 
 
 def test_without_time_nothing_is_started(tmp_path: Path) -> None:

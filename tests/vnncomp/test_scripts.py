@@ -215,3 +215,15 @@ def test_what_stays_open_is_handed_over(never: Path, monkeypatch: pytest.MonkeyP
     assert (outcome.status, outcome.word) == (0, "unsat")
     assert "standard_solver (solver) claims that no input satisfies the query" in outcome.stderr
     assert outcome.alive() == []
+
+
+def test_the_submission_file_holds_what_the_system_asks_for() -> None:
+    """The flags are booleans; the machine image is a choice of the form."""
+    lines = [line for line in (SCRIPTS / "config.yaml").read_text().splitlines() if not line.startswith("#")]
+    values = dict(line.split(": ", 1) for line in lines)
+    flags = {"manual_installation_step"} | {
+        f"run_{what}_as_root" for what in ("installation_script", "post_installation_script", "toolkit")
+    }
+    assert set(values) == {"name", "scripts_dir", "description"} | flags
+    assert {values[flag] for flag in flags} == {"False"}
+    assert (SCRIPTS.parent / values["scripts_dir"]).samefile(SCRIPTS)

@@ -14,7 +14,7 @@ from pathlib import Path
 import models
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "vnncomp_scripts"
-PATIENCE = 20.0  # seconds for what takes a moment on an idle machine
+PATIENCE = 180.0  # seconds for what takes a moment on an idle machine; less than what must not be waited for
 NEVER = "(assert (<= Y_0 -1.0))\n"
 CENTRE = "(assert (>= Y_0 0.25))\n"
 
@@ -58,18 +58,21 @@ class Scene:
             text=True,
         )
 
-    def prepare(self, net: str = "net.onnx", prop: str = "prop.vnnlib", **settings: str) -> None:
+    def prepare(self, net: str = "net.onnx", prop: str = "prop.vnnlib", **settings: str) -> float:
+        """The seconds that it took: about as many as a fresh process needs before it searches."""
+        started = time.monotonic()
         process = self.script("prepare_instance.sh", net, prop, **settings)
-        process.communicate(timeout=60)  # ends only once nothing holds the streams
+        process.communicate(timeout=PATIENCE)  # ends only once nothing holds the streams
         assert process.returncode == 0
+        return time.monotonic() - started
 
-    def start(self, timeout: str = "20", results: str = "out.txt", **settings: str) -> subprocess.Popen[str]:
+    def start(self, timeout: str = "90", results: str = "out.txt", **settings: str) -> subprocess.Popen[str]:
         return self.script("run_instance.sh", "net.onnx", "prop.vnnlib", results, timeout, **settings)
 
-    def run(self, timeout: str = "20", results: str = "out.txt", **settings: str) -> str:
+    def run(self, timeout: str = "90", results: str = "out.txt", **settings: str) -> str:
         """What the script says on stderr, its own trace left out."""
         process = self.start(timeout, results, **settings)
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
         return "".join(line for line in stderr.splitlines(keepends=True) if not line.startswith("+"))
 

@@ -43,7 +43,7 @@ def test_a_prepared_instance_is_answered_by_its_worker(scene: Scene) -> None:
         process.wait(1)
     assert scene.results() == "unknown\n"
     os.kill(worker, signal.SIGCONT)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert "sat (exact)" in stderr
     witness = read_witness(read(scene.folder / "prop.vnnlib"), scene.results())
@@ -59,8 +59,8 @@ def test_several_networks(scene: Scene) -> None:
     literal = "[('f', './net.onnx'), ('g', './net.onnx')]"
     scene.prepare(literal)
     scene.worker()
-    process = scene.script("run_instance.sh", literal, "prop.vnnlib", "out.txt", "20")
-    _, stderr = process.communicate(timeout=60)
+    process = scene.script("run_instance.sh", literal, "prop.vnnlib", "out.txt", "90")
+    _, stderr = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert "verify" not in stderr  # the worker answered
     assert scene.results().startswith("sat\nX_f float32 [1,1]\n")
@@ -151,8 +151,8 @@ def test_another_instance_s_worker_is_left_alone(scene: Scene) -> None:
     scene.prepare()
     worker = scene.worker()
     (scene.folder / "prop.vnnlib").rename(scene.folder / "second.vnnlib")
-    process = scene.script("run_instance.sh", "net.onnx", "second.vnnlib", "out.txt", "20")
-    process.communicate(timeout=60)
+    process = scene.script("run_instance.sh", "net.onnx", "second.vnnlib", "out.txt", "90")
+    process.communicate(timeout=PATIENCE)
     assert scene.results().startswith("sat\n")
     assert scene.processes() == [worker]
 
@@ -173,7 +173,7 @@ def test_one_worker_serves_one_client(scene: Scene) -> None:
     scene.prepare()
     runs = [scene.start(results=name) for name in ("a.txt", "b.txt")]
     for process, name in zip(runs, ("a.txt", "b.txt"), strict=True):
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
         assert scene.results(name).startswith("sat\n")
     assert scene.gone()
 
@@ -182,7 +182,7 @@ def test_one_worker_serves_one_client(scene: Scene) -> None:
 def test_a_signal_to_the_script_ends_the_worker(scene: Scene, number: signal.Signals) -> None:
     write(scene.folder, NEVER)
     scene.prepare()
-    process = scene.start("60")
+    process = scene.start("900")
     assert eventually(lambda: not scene.places())
     process.send_signal(number)
     process.communicate(timeout=PATIENCE)
@@ -195,7 +195,7 @@ def test_a_signal_to_the_script_ends_the_worker(scene: Scene, number: signal.Sig
 def test_a_worker_that_hangs_is_ended(scene: Scene) -> None:
     scene.prepare()
     os.kill(scene.worker(), signal.SIGSTOP)
-    process = scene.start("60")
+    process = scene.start("900")
     assert eventually(lambda: any((place / "claim").exists() for place in scene.places()))
     time.sleep(0.3)
     process.send_signal(signal.SIGTERM)
@@ -210,15 +210,15 @@ def test_the_script_s_death_ends_the_worker(scene: Scene, when: str) -> None:
     scene.prepare()
     worker = scene.worker()
     if when == "searching":
-        process = scene.start("60")
+        process = scene.start("900")
         assert eventually(lambda: not scene.places())
     else:
         os.kill(worker, signal.SIGSTOP)
-        process = scene.start("60")
+        process = scene.start("900")
         assert eventually(lambda: any((place / "claim").exists() for place in scene.places()))
         time.sleep(0.3)
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE)
     if when != "searching":
         os.kill(worker, signal.SIGCONT)
     assert scene.gone()
@@ -231,7 +231,7 @@ def test_prepare_s_end_ends_a_worker_that_is_not_ready(scene: Scene, number: sig
     process = scene.script("prepare_instance.sh", "net.onnx", "prop.vnnlib")
     assert eventually(lambda: len(scene.processes()) == 3)  # script, launcher, worker
     process.send_signal(number)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE)
     assert scene.gone()
     assert scene.places() == []
     scene.run()
@@ -267,7 +267,7 @@ def test_unwritable_results_are_told_at_once(scene: Scene) -> None:
     scene.prepare()
     worker = scene.worker()
     process = scene.start(results="missing/out.txt")
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=PATIENCE)
     assert process.returncode != 0
     assert "missing/out.txt" in stderr
     assert scene.processes() == [worker]
@@ -275,8 +275,8 @@ def test_unwritable_results_are_told_at_once(scene: Scene) -> None:
 
 def test_the_deadline_counts_from_the_script(scene: Scene) -> None:
     write(scene.folder, NEVER)
-    scene.prepare()
-    scene.run("1.5\r")
+    took = scene.prepare()
+    scene.run(f"{max(1.5, took)}\r")  # a busy machine needs longer to answer at all
     assert scene.results() == "timeout\n"
     assert scene.gone()
 

@@ -28,7 +28,9 @@ class Wandering(Mutator, Protocol):
     """A mutator with lanes of its own, whose points do not descend from the parents that it is given.
 
     After `children`: home, int64 `[b]`, the starts that its points belong to; evaluations, the runs it made itself.
+    most: of these for one child.
     """
 
     home: Array
     evaluations: int
+    most: int

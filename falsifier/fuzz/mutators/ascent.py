@@ -25,6 +25,7 @@ _NEAR = 3e-7  # of the first value of a recipe: what counts as nearly 0
 _BROKEN = -1e12  # the merit of a point whose tensors are NaN: it was a hit, there is nothing left to climb
 _ALONG_NOTHING = 5  # the step that needs no slope
 _FAR = 1e3  # the merit of an infinity that was asked for
+_LOOK = 4  # evaluations: two runs forward, one forward and back
 _UP, _DOWN, _ZERO = range(3)
 _CODE = {Way.UP: _UP, Way.DOWN: _DOWN, Way.ZERO: _ZERO}
 
@@ -33,6 +34,7 @@ class Ascent:
     """A population of lanes over the sites of one network; its children are the lanes' next points."""
 
     name = "ascent"
+    most = 2 * _LOOK  # a look at where it got, and one at where it starts anew
 
     def __init__(self, space: Space, magnitudes: Magnitudes) -> None:
         self._space = space
@@ -142,7 +144,7 @@ class Ascent:
     def _look(self, x: Array, lanes: Array) -> tuple[Array, Array, Array]:
         """Values `[k, parts]` of the recipes' elements, merit `[k]`, and its gradient `[k, n]`."""
         x = np.ascontiguousarray(x)
-        self.evaluations += 4 * len(x)  # two runs forward, one forward and back
+        self.evaluations += _LOOK * len(x)
         k, sites = len(x), len(self._magnitudes.sites)
         site, way, kept = self._site[lanes], self._way[lanes], self._element[lanes]
         element = np.zeros((k, sites), np.int64)

@@ -18,6 +18,7 @@ class UphillSteps:
     """Each child is one step from its parent: of Newton's length to value 0, or by a rate of the span, by sign."""
 
     name = "uphill"
+    most = 3  # evaluations of a child of its own: a run forward and back, and one more forward
 
     def __init__(self, space: Space, objective: Uphill) -> None:
         self._space, self._objective = space, objective
@@ -26,7 +27,7 @@ class UphillSteps:
     def children(self, parents: Array, oldest: Array, rng: Rng) -> Array:
         b, n = parents.shape
         value, slope = self._objective.uphill(parents, oldest)
-        self.evaluations = 3 * b
+        self.evaluations = self.most * b
         wide, span = slope.astype(np.float64), self._space.span.astype(np.float64)
         largest = np.maximum(np.abs(wide).max(axis=1, keepdims=True), 1e-300)
         unit = wide / largest
