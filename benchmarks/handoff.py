@@ -121,7 +121,8 @@ def prepass(options: argparse.Namespace) -> dict[str, Any]:
         folder = Path(work) / "prepass"
         words = ["prepass", "--tool", str(options.tool), "--budget", f"{options.budget:g}", "--write", str(folder)]
         environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'adapters'}"}
-        subprocess.run([sys.executable, "-P", "-m", "falsifier", *words], env=environment, check=True)
+        command = [sys.executable, "-P", "-m", "falsifier", *words]
+        subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
         for number, row in enumerate(rows):
             both = [("alone", options.tool), ("behind", folder)]
             run: dict[str, Any] = {name: row[name] for name in ("family", "network", "property", "expected")}

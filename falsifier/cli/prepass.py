@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from falsifier.cli.arguments import Parser
+from falsifier.cli.process import age
 from falsifier.errors import InputError
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def _run(tool: Path, budget: str, given: list[str], started: float) -> int:
     from falsifier.instance import parse_seconds
 
     _, category, network, query, results, timeout = given
-    after = _budget(budget, parse_seconds(timeout))
+    # reading the tool's answer, replaying it and ending take about what this start has taken: both are in the budget
+    after = max(_budget(budget, parse_seconds(timeout)) - age(), 0.0)
     words = [f"--results={results}", f"--timeout={timeout}", f"--network={network}", f"--then-after={after!r}"]
     options = verify_parser().parse_args([*words, f"--then={_TOOL}", "--", query])
 
