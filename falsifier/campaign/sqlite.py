@@ -25,10 +25,11 @@ from falsifier.campaign.matching import Matching
 from falsifier.campaign.plan import Job
 from falsifier.campaign.record import Decision, Progress
 from falsifier.campaign.schema import DATABASE, TABLES, VERSION, demand_sound, is_blank, told, writable
-from falsifier.campaign.session import LATEST, Session, now
+from falsifier.campaign.session import LATEST, Session, demand_same, now
 from falsifier.errors import InputError
 from falsifier.verdict import Verdict
 
+_LOST = "lost: its process ended, or it was begun again"
 _SAMPLE = 1.0  # seconds from one sample of the progress to the next
 
 
@@ -80,9 +81,13 @@ class SqliteRecord:
 
     def begin(self, jobs: Sequence[Job], worker: str = "") -> None:
         with self.lock, self._step() as database:
-            started = time.time()
+            started, attempts = time.time(), {}
             for job in jobs:
-                self._attempts[self._matching.known[job.key].number] = self._insert(database, job, started, worker)
+                number = self._matching.known[job.key].number
+                if number in self._attempts:
+                    database.execute("update attempt set reason = ? where id = ?", (_LOST, self._attempts[number]))
+                attempts[number] = self._insert(database, job, started, worker)
+        self._attempts |= attempts
 
     def decide(self, job: Job, decision: Decision) -> None:
         entry = self._matching.known[job.key]
@@ -197,14 +202,18 @@ class SqliteRecord:
                 self._put(database, schema=VERSION, created=facts["started"], shard=session.shard)
             else:
                 known = {key: json.loads(value) for key, value in database.execute("select key, value from campaign")}
+            notes = [] if fresh else list(demand_same(self.folder, known, facts, session.shard))
             self._sessions: list[dict[str, Any]] = [*known.get("sessions", ()), facts]
             self._session = len(self._sessions) - 1
             self._put(database, sessions=self._sessions, ended=None)
             self._put(database, **{key: facts[key] for key in LATEST})
+            database.execute("update attempt set reason = ? where verdict is null", (_LOST,))
             self._matching = Matching(database, jobs, retry)
             (last,) = database.execute("select coalesce(max(id), 0) from attempt").fetchone()
             self._next = int(last) + 1
-        self.notes: tuple[str, ...] = ()
+        if not fresh:
+            notes.append(f"{self.folder}: {self._matching}")
+        self.notes = tuple(notes)
         with told(self._path):
             for path in self._matching.stale:
                 self._exports.drop(path)
