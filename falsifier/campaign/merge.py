@@ -16,6 +16,7 @@ from falsifier.campaign import answers
 from falsifier.campaign.exports import RESULTS, Exports, witness_path
 from falsifier.campaign.lock import FolderLock
 from falsifier.campaign.schema import DATABASE, TABLES, VERSION, readable, told, writable
+from falsifier.campaign.session import MUST_STAY
 from falsifier.errors import InputError
 from falsifier.verdict import Verdict
 
@@ -86,7 +87,8 @@ def merge(out: Path, folders: Sequence[Path]) -> tuple[Counter[Verdict], list[st
         try:
             for end in ("", "-wal", "-shm", "-journal"):  # what is left of a merge that was killed
                 part.with_name(part.name + end).unlink(missing_ok=True)
-            with closing(writable(part)) as database, told(part):
+            database, _ = writable(part)
+            with closing(database), told(part):
                 _Merged(database, sources).write()
             os.replace(part, out / DATABASE)
         except OSError as error:
@@ -111,13 +113,13 @@ def _demand_together(sources: Sequence[_Source]) -> list[str]:
             if source.folder.samefile(other.folder):
                 raise InputError(f"{source.folder}: is given twice: give each record once")
             _demand_agreement(other, source)
-    for source in sources[1:]:
-        rules = [s.values.get("settings", {}).get("require") for s in (first, source)]
-        if rules[0] != rules[1]:
-            raise InputError(
-                f"{source.folder}: was made with --require {rules[1]}, {first.folder} with {rules[0]}: "
-                "their answers do not mean the same"
-            )
+        for name in MUST_STAY:
+            rules = [str(own.values.get("settings", {}).get(name)) for own in (first, source)]
+            if rules[0] != rules[1]:
+                raise InputError(
+                    f"{source.folder}: was made with --{name} {rules[1]:.12}, {first.folder} with {rules[0]:.12}: "
+                    "their answers do not mean the same"
+                )
     return [*_differing(sources), *_missing_shards(sources), *_unfinished(sources)]
 
 

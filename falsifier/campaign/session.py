@@ -15,7 +15,7 @@ from falsifier import __version__
 from falsifier.errors import InputError
 
 LATEST = ("settings", "command", "falsifier", "packages", "machine")  # of a session, which a record has of the last one
-_MUST_STAY = ("require", "budgets")  # what an answer means
+MUST_STAY = ("require", "budgets")  # what an answer means
 _PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxruntime_gpu", "torch", "vnnlib")
 
 
@@ -53,11 +53,12 @@ def demand_same(folder: Path, before: Mapping[str, Any], facts: Mapping[str, Any
         was, is_ = (f"--shard {part}" if part else "no --shard" for part in (before.get("shard", ""), shard))
         raise InputError(f"{folder}: was begun with {was}, now there is {is_}: give the same, or choose another folder")
     was, is_ = before.get("settings", {}), facts["settings"]
-    for name in _MUST_STAY:
+    for name in MUST_STAY:
         if was.get(name) != is_.get(name):
             before_, now_ = (str(value)[:12] if value else "none" for value in (was.get(name), is_.get(name)))
             raise InputError(
-                f"{folder}: was begun with --{name} {before_}, now it is {now_}: give the same, or choose another folder"
+                f"{folder}: was begun with --{name} {before_}, now it is {now_}: "
+                "give the same, or choose another folder"
             )
     changed = [f"{name} {is_[name]} ({was.get(name)} before)" for name in is_ if is_[name] != was.get(name)]
     if before.get("falsifier") != facts["falsifier"]:

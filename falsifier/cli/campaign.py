@@ -50,11 +50,7 @@ class Command:
         # before anything is imported that has threads: they would take the signals
         with Guard(float("inf"), float("inf"), self._cut_short) as guard:
             jobs, loaded = _jobs(self._options)
-            if self._options.shard is not None:
-                from falsifier.campaign.shard import shard
-
-                jobs = shard(jobs, *self._options.shard)
-            campaign, record = self._prepared(jobs, loaded)
+            campaign, record = self._prepared(_share(jobs, self._options.shard), loaded)
             try:
                 verdicts = campaign.run()
                 if self._hand_off is not None:
@@ -180,6 +176,15 @@ def _samples(options: Namespace, timeout: float | None) -> tuple[list[Job], dict
     if options.as_vnnlib is not None:
         write_queries(jobs, Path(options.as_vnnlib), model)
     return arranged(jobs), {model: network}
+
+
+def _share(jobs: list[Job], part: tuple[int, int] | None) -> list[Job]:
+    """The jobs of this run."""
+    if part is None:
+        return jobs
+    from falsifier.campaign.shard import shard
+
+    return shard(jobs, *part)
 
 
 def _verdicts(words: list[str]) -> frozenset[Verdict]:

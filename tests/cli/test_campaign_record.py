@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import models
+import numpy as np
 import pytest
 from command import ENVIRONMENT, ROOT, falsifier
 
@@ -286,6 +287,18 @@ def test_shards_run_apart_and_merged_are_the_whole(tmp_path: Path, run: Run) -> 
     assert "was begun with --shard 1/2, now there is --shard 2/2" in line
     status, said = run(*WORDS[:3], "all", *WORDS[4:], *CAP, "--resume")
     assert said[0] == "falsifier: all: 15 of 15 instances have their answer, 0 are run"
+
+
+def test_samples_go_on_too_and_another_distance_is_another_question(tmp_path: Path, run: Run) -> None:
+    table(tmp_path, networks=1, each=0)
+    np.savez(tmp_path / "x.npz", x=np.array([[0.5, 0.5, 0.25], [0.9, 0.9, 0.0]]))
+    words = ("campaign", "net0.onnx", "--dataset", "x.npz", "--out", "out", *CAP, "--epsilon")
+    assert run(*words, "0.25")[0] == 0
+    assert results(tmp_path / "out") == {"sample_0.vnnlib": "sat", "sample_1.vnnlib": "unknown"}
+    assert run(*words, "0.25", "--resume")[1][0].endswith("2 of 2 instances have their answer, 0 are run")
+    _, said = run(*words, "0.95", "--resume")
+    assert said[0].endswith("0 of 2 instances have their answer, 2 are run (2 with files that have changed)")
+    assert set(results(tmp_path / "out").values()) == {"sat"}
 
 
 @pytest.mark.parametrize("part", ["3/2", "0/2", "1", "one/2", "1/"])
