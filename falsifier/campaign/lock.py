@@ -36,6 +36,12 @@ class FolderLock:
             os.close(self._file)
             raise InputError(f"{path}: cannot be locked: {error.strerror}") from None
 
+    def __enter__(self) -> FolderLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
     def release(self) -> None:
         """Let others in. Nothing happens the second time."""
         if self._file >= 0:

@@ -49,14 +49,25 @@ class Matching:
             entry = self.known.get(job.key)
             if entry is None:
                 self.new += 1
-                last += 1
-                self.known[job.key] = Entry(last, self._free_stem(job))
-                self._insert(last, job, self.known[job.key].stem)
+                number = job.number if job.number not in hashes and job.number else last + 1
+                last = max(last, number)
+                hashes[number] = job.network_hash, job.query_hash
+                self.known[job.key] = Entry(number, self._free_stem(job))
+                self._insert(number, job, self.known[job.key].stem)
             else:
                 self.changed += hashes[entry.number] != (job.network_hash, job.query_hash)
                 self._update(entry.number, job)
         self.gone = before + self.new - len(jobs)
         self._sort(jobs, _AGAIN | set(retry))
+
+    def __str__(self) -> str:
+        """In words, for the user."""
+        kept, waiting = self.verdicts.total(), len(self.waiting)
+        text = f"{kept} of {kept + waiting} instances have their answer"
+        parts = {"new": self.new, "with files that have changed": self.changed}
+        some = [f"{count} {what}" for what, count in parts.items() if count]
+        text += f", {waiting} are run{' (' + ', '.join(some) + ')' if some else ''}"
+        return text + (f"; {self.gone} that the table has no more are kept" if self.gone else "")
 
     def _sort(self, jobs: Sequence[Job], again: Collection[Verdict]) -> None:
         answer = {

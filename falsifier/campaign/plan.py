@@ -93,7 +93,7 @@ class Job:
     onnx, vnnlib: as the row has them, for the results; stem: of its witness file; limit: seconds of its own clock;
     network: content of its files, equal for jobs that can share batches; fault: why it cannot be run, empty where it
     can; repeat: how many rows before it read the same; network_hash, query_hash: sha256 of the contents of its files,
-    empty where they cannot be read.
+    empty where they cannot be read; number: its place in the whole plan, from 1.
     """
 
     category: str
@@ -108,6 +108,7 @@ class Job:
     repeat: int = 0
     network_hash: str = ""
     query_hash: str = ""
+    number: int = 0
 
     @property
     def key(self) -> tuple[str, str, str, int]:
@@ -146,9 +147,9 @@ def arranged(jobs: Iterable[Job]) -> list[Job]:
     """
     contents: dict[Path, Content] = {}
     rows: Counter[tuple[str, str, str, int]] = Counter()
-    known = []
+    known: list[Job] = []
     for job in jobs:
-        known.append(replace(_with_content(job, contents), repeat=rows[job.key]))
+        known.append(replace(_with_content(job, contents), repeat=rows[job.key], number=len(known) + 1))
         rows[job.key] += 1
     owners: dict[tuple[str, str], int] = {}
     for job in known:

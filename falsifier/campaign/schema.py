@@ -58,11 +58,11 @@ def told(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: is no record of a campaign, or a damaged one ({error})") from None
 
 
-def writable(path: Path) -> sqlite3.Connection:
-    """A connection for the one writer. Raises InputError.
+def writable(path: Path) -> tuple[sqlite3.Connection, bool]:
+    """A connection for the one writer, and whether there is a write-ahead log. Raises InputError.
 
-    Commits wait for no disk (`synchronous = normal` with a write-ahead log): they outlive the process at once, and a
-    power cut takes back the last ones at most, whole.
+    With it commits wait for no disk (`synchronous = normal`): they outlive the process at once, and a power cut takes
+    back the last ones at most, whole: those since the last that did wait.
     """
     with told(path):
         database = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
@@ -73,7 +73,7 @@ def writable(path: Path) -> sqlite3.Connection:
         except sqlite3.Error:
             database.close()
             raise
-    return database
+    return database, mode == "wal"
 
 
 def readable(folder: Path) -> sqlite3.Connection:
@@ -85,8 +85,9 @@ def readable(folder: Path) -> sqlite3.Connection:
     if not path.is_file():
         raise InputError(f"{folder}: holds no record of a campaign ({DATABASE})")
     with told(path):
-        name = f"file:{quote(str(path.absolute()))}?mode=ro"
-        database = sqlite3.connect(name, timeout=_PATIENCE, isolation_level=None, uri=True, check_same_thread=False)
+        # not `mode=ro`: the last one that closes a database puts its log away, which such a connection cannot
+        name = f"file:{quote(str(path.absolute()))}?mode=rw"
+        database = _connected(name)
         try:
             try:
                 database.execute("select 1 from sqlite_master").fetchall()
@@ -94,11 +95,18 @@ def readable(folder: Path) -> sqlite3.Connection:
                 if path.with_name(f"{path.name}-wal").exists():
                     raise
                 database.close()
-                database = sqlite3.connect(f"{name}&immutable=1", isolation_level=None, uri=True)
+                database = _connected(f"{name}&immutable=1")
             demand_sound(database, path)
         except BaseException:
             database.close()
             raise
+    return database
+
+
+def _connected(name: str) -> sqlite3.Connection:
+    """A connection that reads alone."""
+    database = sqlite3.connect(name, timeout=_PATIENCE, isolation_level=None, uri=True, check_same_thread=False)
+    database.execute("pragma query_only = on")
     return database
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from falsifier import __version__
+from falsifier.errors import InputError
 
 LATEST = ("settings", "command", "falsifier", "packages", "machine")  # of a session, which a record has of the last one
+MUST_STAY = ("require", "budgets")  # what an answer means
 _PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxruntime_gpu", "torch", "vnnlib")
 
 
@@ -38,6 +41,30 @@ class Session:
             "machine": machine(),
             "process": os.getpid(),
         }
+
+
+def demand_same(folder: Path, before: Mapping[str, Any], facts: Mapping[str, Any], shard: str) -> Iterator[str]:
+    """What is other than in the sessions before, in a line each. before: values of the record; facts: of this session.
+
+    Raises InputError for what must stay: answers of one record mean the same, and cover the part of the plan that it
+    is of.
+    """
+    if before.get("shard", "") != shard:
+        was, is_ = (f"--shard {part}" if part else "no --shard" for part in (before.get("shard", ""), shard))
+        raise InputError(f"{folder}: was begun with {was}, now there is {is_}: give the same, or choose another folder")
+    was, is_ = before.get("settings", {}), facts["settings"]
+    for name in MUST_STAY:
+        if was.get(name) != is_.get(name):
+            before_, now_ = (str(value)[:12] if value else "none" for value in (was.get(name), is_.get(name)))
+            raise InputError(
+                f"{folder}: was begun with --{name} {before_}, now it is {now_}: "
+                "give the same, or choose another folder"
+            )
+    changed = [f"{name} {is_[name]} ({was.get(name)} before)" for name in is_ if is_[name] != was.get(name)]
+    if before.get("falsifier") != facts["falsifier"]:
+        changed.append(f"falsifier {facts['falsifier']} ({before.get('falsifier')} before)")
+    if changed:
+        yield f"{folder}: goes on with {', '.join(changed)}; what is decided stays"
 
 
 def now() -> str:

@@ -15,20 +15,22 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from falsifier.campaign import answers
 from falsifier.campaign.exports import RESULTS, Exports, Row, witness_path
 from falsifier.campaign.lock import FolderLock
-from falsifier.campaign.matching import Matching
+from falsifier.campaign.matching import Entry, Matching
 from falsifier.campaign.plan import Job
 from falsifier.campaign.record import Decision, Progress
 from falsifier.campaign.schema import DATABASE, TABLES, VERSION, demand_sound, is_blank, told, writable
-from falsifier.campaign.session import LATEST, Session, now
+from falsifier.campaign.session import LATEST, Session, demand_same, now
 from falsifier.errors import InputError
 from falsifier.verdict import Verdict
 
+_LOST = "lost: its process ended, or it was begun again"
 _SAMPLE = 1.0  # seconds from one sample of the progress to the next
 
 
@@ -80,13 +82,18 @@ class SqliteRecord:
 
     def begin(self, jobs: Sequence[Job], worker: str = "") -> None:
         with self.lock, self._step() as database:
-            started = time.time()
+            started, attempts = time.time(), {}
             for job in jobs:
-                self._attempts[self._matching.known[job.key].number] = self._insert(database, job, started, worker)
+                number = self._matching.known[job.key].number
+                if number in self._attempts:
+                    database.execute("update attempt set reason = ? where id = ?", (_LOST, self._attempts[number]))
+                attempts[number] = self._insert(database, job, started, worker)
+        self._attempts |= attempts
 
     def decide(self, job: Job, decision: Decision) -> None:
         entry = self._matching.known[job.key]
         row = Row(*job.key[:3], decision.prepare, decision.verdict.value, decision.seconds)
+        witness = _Packed.of(job, entry, decision)
         with self.lock:
             with self._step() as database:
                 attempt = self._attempts.get(entry.number)
@@ -109,15 +116,20 @@ class SqliteRecord:
                         attempt,
                     ),
                 )
-                packed = self._insert_witness(database, attempt, entry.number, job.category, entry.stem, decision)
+                if witness is not None:
+                    witness.insert(database, attempt)
             self._attempts.pop(entry.number, None)
-            if packed is not None:
-                self._exports.put_witness(witness_path(job.category, entry.stem), packed)
+            if witness is not None:
+                self._sat[entry.number] = attempt, witness.digest
+                self._exports.put_witness(witness.path, witness.data)
             self._exports.append(row)
 
     def improve(self, job: Job, decision: Decision) -> None:
         entry = self._matching.known[job.key]
-        attempt, _ = self._sat[entry.number]
+        attempt, digest = self._sat[entry.number]
+        witness = _Packed.of(job, entry, decision)
+        if witness is not None and witness.digest == digest:
+            witness = None
         with self.lock:
             with self._step() as database:
                 database.execute(
@@ -125,16 +137,18 @@ class SqliteRecord:
                     "engine = coalesce(nullif(?, ''), engine) where id = ?",
                     (decision.reason, decision.evaluations, decision.engine, attempt),
                 )
-                packed = self._insert_witness(database, attempt, entry.number, job.category, entry.stem, decision)
-            if packed is not None:
-                self._exports.put_witness(witness_path(job.category, entry.stem), packed)
+                if witness is not None:
+                    witness.insert(database, attempt)
+            if witness is not None:
+                self._sat[entry.number] = attempt, witness.digest
+                self._exports.put_witness(witness.path, witness.data)
 
     def progress(self, progress: Progress) -> None:
         seconds = self._clock() - self._begun
         if seconds - self._sampled < _SAMPLE:
             return
         self._sampled = seconds
-        with self.lock, self._step() as database:
+        with self.lock, self._step(lasting=True) as database:
             database.execute(
                 "insert into progress values (?, ?, ?, ?, ?, ?, ?)",
                 (
@@ -183,7 +197,7 @@ class SqliteRecord:
             raise InputError(f"{folder / RESULTS}: exists: choose another folder, or remove it")
 
     def _open(self, jobs: Sequence[Job], session: Session, retry: frozenset[Verdict]) -> None:
-        self._database = writable(self._path)
+        self._database, self._log = writable(self._path)
         with told(self._path):
             fresh = is_blank(self._database)
             if not fresh:
@@ -197,14 +211,18 @@ class SqliteRecord:
                 self._put(database, schema=VERSION, created=facts["started"], shard=session.shard)
             else:
                 known = {key: json.loads(value) for key, value in database.execute("select key, value from campaign")}
+            notes = [] if fresh else list(demand_same(self.folder, known, facts, session.shard))
             self._sessions: list[dict[str, Any]] = [*known.get("sessions", ()), facts]
             self._session = len(self._sessions) - 1
             self._put(database, sessions=self._sessions, ended=None)
             self._put(database, **{key: facts[key] for key in LATEST})
+            database.execute("update attempt set reason = ? where verdict is null", (_LOST,))
             self._matching = Matching(database, jobs, retry)
             (last,) = database.execute("select coalesce(max(id), 0) from attempt").fetchone()
             self._next = int(last) + 1
-        self.notes: tuple[str, ...] = ()
+        if not fresh:
+            notes.append(f"{self.folder}: {self._matching}")
+        self.notes = tuple(notes)
         with told(self._path):
             for path in self._matching.stale:
                 self._exports.drop(path)
@@ -213,12 +231,14 @@ class SqliteRecord:
     # --- parts of a step ---
 
     @contextmanager
-    def _step(self) -> Iterator[sqlite3.Connection]:
-        """One transaction: all that is written inside, or nothing."""
+    def _step(self, lasting: bool = False) -> Iterator[sqlite3.Connection]:
+        """One transaction: all that is written inside, or nothing. lasting: wait for the disk to have it."""
         database = self._database
         if database is None:
             raise ValueError("the record was closed")
         with told(self._path):
+            if lasting:
+                database.execute("pragma synchronous = full")
             database.execute("begin immediate")
             try:
                 yield database
@@ -227,6 +247,8 @@ class SqliteRecord:
                 with suppress(sqlite3.Error):
                     database.execute("rollback")
                 raise
+            if lasting and self._log:
+                database.execute("pragma synchronous = normal")
 
     def _insert(self, database: sqlite3.Connection, job: Job, started: float, worker: str) -> int:
         """An attempt that is under way; its number."""
@@ -239,24 +261,31 @@ class SqliteRecord:
         )
         return attempt
 
-    def _insert_witness(
-        self, database: sqlite3.Connection, attempt: int, number: int, category: str, stem: str, decision: Decision
-    ) -> bytes | None:
-        """Keep a witness that is new; the packed text, None where there is nothing new."""
-        if decision.witness is None:
-            return None
-        text = decision.witness.encode()
-        digest = hashlib.sha256(text).hexdigest()
-        known = self._sat.get(number)
-        if known is not None and known == (attempt, digest):
-            return None
-        packed = gzip.compress(text, 6, mtime=0)
-        row = (attempt, witness_path(category, stem), digest, decision.class_ or "", packed, time.time())
-        database.execute("insert or replace into witness values (?, ?, ?, ?, ?, ?)", row)
-        self._sat[number] = attempt, digest
-        return packed
-
     @staticmethod
     def _put(database: sqlite3.Connection, **values: Any) -> None:
         rows = [(key, json.dumps(value)) for key, value in values.items()]
         database.executemany("insert or replace into campaign values (?, ?)", rows)
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """A witness as it is kept: where its file lies, the digest of its text, its class, and the packed text."""
+
+    path: str
+    digest: str
+    class_: str
+    data: bytes
+
+    @classmethod
+    def of(cls, job: Job, entry: Entry, decision: Decision) -> _Packed | None:
+        if decision.witness is None:
+            return None
+        text = decision.witness.encode()
+        digest = hashlib.sha256(text).hexdigest()
+        path = witness_path(job.category, entry.stem)
+        return cls(path, digest, decision.class_ or "", gzip.compress(text, 6, mtime=0))
+
+    def insert(self, database: sqlite3.Connection, attempt: int) -> None:
+        """In the place of what the attempt had before."""
+        row = (attempt, self.path, self.digest, self.class_, self.data, time.time())
+        database.execute("insert or replace into witness values (?, ?, ?, ?, ?, ?)", row)

@@ -17,6 +17,8 @@ from falsifier import __version__
 COMMANDS = (
     "verify",
     "campaign",
+    "export",
+    "merge",
     "fuzz",
     "check",
     "explain",
@@ -38,6 +40,8 @@ Finds inputs of neural networks that satisfy a VNN-LIB query, that is, counterex
 
   verify    search for inputs that satisfy a VNN-LIB query
   campaign  search many instances together: instances.csv, or a data set of samples
+  export    write results.csv and witnesses from the record of a campaign
+  merge     make one record of those of several campaigns
   fuzz      look for inputs that make a network fail, without a query
   check     judge a witness, of this tool or of any other
   explain   say in plain words what a query asks for

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from falsifier.campaign.stack import Settings
     from falsifier.handoff.adapter import Adapter
     from falsifier.network import Network
+    from falsifier.verdict import Verdict
 
 _OF_SAMPLES = ("epsilon", "label_property", "margin", "range", "clip", "as_vnnlib")
 _OFTEN, _SELDOM = 1.0, 10.0  # seconds between progress lines on a terminal and elsewhere
@@ -49,7 +50,7 @@ class Command:
         # before anything is imported that has threads: they would take the signals
         with Guard(float("inf"), float("inf"), self._cut_short) as guard:
             jobs, loaded = _jobs(self._options)
-            campaign, record = self._prepared(jobs, loaded)
+            campaign, record = self._prepared(_share(jobs, self._options.shard), loaded)
             try:
                 verdicts = campaign.run()
                 if self._hand_off is not None:
@@ -77,7 +78,11 @@ class Command:
         )
         settings.demand()  # before a folder is made
         adapter = self._verifier()
-        record = self._record = SqliteRecord(Path(given.out), jobs, _session(given, settings))
+        record = self._record = SqliteRecord(
+            Path(given.out), jobs, _session(given, settings), resume=given.resume, retry=_verdicts(given.retry)
+        )
+        for note in record.notes:
+            self._reporter.say(note)
         written: Record = record
         tell, warn = self._reporter.tell, self._reporter.say
         if adapter is not None:
@@ -120,6 +125,8 @@ def _jobs(options: Namespace) -> tuple[list[Job], dict[Path, Network]]:
     category = options.category
     if category is not None and (Path(category).name != category or category in ("", ".", "..")):
         raise InputError(f"--category {category!r}: a name without slashes is expected, folders are named after it")
+    if options.retry and not options.resume:
+        raise InputError("--retry belongs to --resume, which is not given")
     if options.dataset is not None:
         return _samples(options, timeout)
     given = [name for name in _OF_SAMPLES if getattr(options, name) is not None]
@@ -171,6 +178,21 @@ def _samples(options: Namespace, timeout: float | None) -> tuple[list[Job], dict
     return arranged(jobs), {model: network}
 
 
+def _share(jobs: list[Job], part: tuple[int, int] | None) -> list[Job]:
+    """The jobs of this run."""
+    if part is None:
+        return jobs
+    from falsifier.campaign.shard import shard
+
+    return shard(jobs, *part)
+
+
+def _verdicts(words: list[str]) -> frozenset[Verdict]:
+    from falsifier.verdict import Verdict
+
+    return frozenset(map(Verdict, words))
+
+
 def _session(options: Namespace, settings: Settings) -> Session:
     """What the record notes of this run."""
     from dataclasses import asdict, replace
@@ -187,7 +209,8 @@ def _session(options: Namespace, settings: Settings) -> Session:
     radius = None if settings.budgets is None else settings.budgets.radius
     budgets = None if radius is None else sha256(radius.tobytes()).hexdigest()
     facts = asdict(replace(settings, budgets=None)) | {"timeout": options.timeout, "budgets": budgets}
-    return Session(facts, asked)
+    part = "" if options.shard is None else "{}/{}".format(*options.shard)
+    return Session(facts, asked, part)
 
 
 class Reporter:
@@ -255,6 +278,25 @@ def parser() -> Parser:
     add(
         "--out", default="campaign", metavar="DIR", help="a new folder for results.csv and witnesses (default campaign)"
     )
+    add(
+        "--resume",
+        action="store_true",
+        help="go on with the record in --out, or begin where there is none: run what has no answer, what was an error, "
+        "and what has other files than before",
+    )
+    add(
+        "--retry",
+        action="append",
+        choices=("timeout", "unknown"),
+        default=[],
+        help="with --resume: run these again too",
+    )
+    add(
+        "--shard",
+        type=_part,
+        metavar="I/N",
+        help="run the I-th of N parts of the plan, dealt by network; `falsifier merge` puts their records together",
+    )
     add("--timeout", metavar="SECONDS", help="the most that an instance gets, whatever its row says (rows without: 60)")
     add("--category", metavar="NAME", help="first column of results.csv (default: the folder of INSTANCES.csv)")
     parser.add_device()
@@ -289,6 +331,14 @@ def parser() -> Parser:
     add("--clip", type=float, nargs=2, metavar=("A", "B"), help="the range of valid inputs")
     add("--as-vnnlib", metavar="DIR", help="write the questions as VNN-LIB files too, with an instances.csv")
     return parser
+
+
+def _part(text: str) -> tuple[int, int]:
+    """`i/n`: the i-th of n parts."""
+    first, slash, second = text.partition("/")
+    if slash and first.isdecimal() and second.isdecimal() and 1 <= int(first) <= int(second):
+        return int(first), int(second)
+    raise ArgumentTypeError(f"{text!r} is not i/n, the i-th of n parts, such as 1/4")
 
 
 def _radius(text: str) -> float:

@@ -15,6 +15,7 @@ import pytest
 
 from falsifier.campaign.plan import Job
 from falsifier.campaign.record import Decision, Progress
+from falsifier.campaign.schema import readable
 from falsifier.campaign.session import Session
 from falsifier.campaign.sqlite import SqliteRecord
 from falsifier.errors import InputError
@@ -167,3 +168,18 @@ def test_no_half_witness_stays_where_it_cannot_be_put(tmp_path: Path) -> None:
         record.decide(JOB, SAT)
     assert [p.name for p in (tmp_path / "family").iterdir()] == ["a_b_q.counterexample.gz"]
     assert rows(tmp_path) == []
+
+
+def test_readers_write_nothing_and_leave_nothing_behind(tmp_path: Path) -> None:
+    record = SqliteRecord(tmp_path, [JOB, OTHER])
+    record.decide(JOB, SAT)
+    beside = readable(tmp_path)  # while the campaign runs
+    assert beside.execute("select count(*) from answer").fetchone() == (1,)
+    record.decide(OTHER, Decision(Verdict.UNKNOWN, ""))
+    assert beside.execute("select count(*) from answer").fetchone() == (2,)
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        beside.execute("delete from witness")
+    beside.close()
+    record.close()
+    readable(tmp_path).close()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["campaign.lock", "campaign.sqlite", "family", "results.csv"]
