@@ -292,19 +292,19 @@ def test_budgets_shrink_the_boxes(tmp_path: Path, count: int) -> None:
     path = family(tmp_path, count)
     enough, inputs = [0.4375, 0.4375, np.inf], range(count)
     record, _ = run(path, budgets=Limits(np.array(enough), "budgets"))
-    assert record.verdicts() == {f"./vnnlib/q{i}.vnnlib": answer(i) for i in inputs}
+    assert record.answers() == {f"./vnnlib/q{i}.vnnlib": answer(i) for i in inputs}
     for i in inputs:
         decision = record.decisions[f"./vnnlib/q{i}.vnnlib"]
         if decision.witness is not None:
             point = read_witness(read(tmp_path / "vnnlib" / f"q{i}.vnnlib"), decision.witness).inputs[0]
             assert point[:2].tolist() == [0.125 * i + 0.9375, 0.9375]
     record, _ = run(path, budgets=Limits(np.array([0.4375, 0.43, np.inf]), "budgets"))
-    assert set(record.verdicts().values()) == {"unknown"}
+    assert set(record.answers().values()) == {"unknown"}
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_budgets_for_other_inputs_are_an_error_of_the_instance(tmp_path: Path, count: int) -> None:
     record, lines = run(family(tmp_path, count), budgets=Limits(np.ones(2), "b.npy"))
-    assert set(record.verdicts().values()) == {"error"}
+    assert set(record.answers().values()) == {"error"}
     assert len(lines) == count
     assert "b.npy: 2 budgets, the query has 3 inputs: give one for each, in order" in lines[0]

@@ -17,8 +17,8 @@ from fake_solvers import solver, still_running
 
 from falsifier.campaign.hand_off import HandOff
 from falsifier.campaign.plan import arranged, read_instances
-from falsifier.campaign.record import Decision
-from falsifier.campaign.run import Campaign, Progress
+from falsifier.campaign.record import Decision, Progress
+from falsifier.campaign.run import Campaign
 from falsifier.campaign.stack import Settings
 from falsifier.handoff.adapter import Availability, Outcome
 from falsifier.handoff.handoff import Handoff
