@@ -1,9 +1,10 @@
 """Approaching: the witness nearest to a point.
 
-Two kinds of rounds in turn. Lanes that project the point onto the half-space that the least atom's gradient describes,
-again and again, as the fast adaptive boundary attack does (Croce and Hein 2020), but from anywhere: exact at once where
-the network is linear. And climbs inside of balls around the point that are smaller than the distance known, a ladder of
-radii in one batch: what is found inside is nearer whatever the network is like between.
+Rounds of several kinds in turn. Lanes that project the point onto the half-space that the least atom's gradient
+describes, again and again, as the fast adaptive boundary attack does (Croce and Hein 2020), but from anywhere: exact at
+once where the network is linear; where a target has several atoms, also onto those of all of them. And climbs inside of
+balls around the point that are smaller than the distance known, a ladder of radii in one batch: what is found inside is
+nearer whatever the network is like between.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from falsifier.search.allocation import spread
 from falsifier.search.pace import Work, work_of
 from falsifier.search.refine.geometry import Ball, nearest_in_half_space
 from falsifier.search.refine.nearer import Nearer
+from falsifier.search.refine.together import approach_together, lanes_together
 from falsifier.search.refine.within import climb_within
 from falsifier.search.run import Run, host_margin
 from falsifier.search.starts import mixed, place
+from falsifier.search.windows import straight_through
 
 if TYPE_CHECKING:
     from falsifier.problem import Problem
@@ -31,16 +34,17 @@ _STEPS, _MOST_STEPS = 16, 200
 _OVER = (1e-6, 1e-3, 0.02, 0.1)  # of what an atom lacks, or has beyond its bound, that a projection goes too far
 _HOME = (1.0, 1.0, 0.3, 0.1)  # share of the projection of the reference in a step, of the lane's own the rest
 _RADII = (0.999, 0.99, 0.97, 0.93, 0.85, 0.7, 0.5, 0.25)  # of the distance known
+_MODELS = 4  # of all atoms together, in a round of those
 _CHILDREN = 128
 
 
 class Approach:
-    """Rounds of projections and of climbs in balls."""
+    """Rounds of projections, of one atom or of all, and of climbs in balls."""
 
     name = "approach"
     growth = 1.5
 
-    def __init__(self, nearer: Nearer, seconds: float = 1.0) -> None:
+    def __init__(self, nearer: Nearer, seconds: float = 0.3) -> None:
         self.slice = seconds
         self._nearer = nearer
         self._rounds = 0
@@ -57,7 +61,10 @@ class Approach:
             rng = run.rng.spawn()
             lanes = max(1, min(_LANES << (self._rounds // 4), _MOST_LANES, run.room()))
             steps = min(_STEPS << (self._rounds // 2), _MOST_STEPS)
-            if problem.differentiable and self._rounds % 2 == 0:
+            few = min(lanes_together(problem), lanes)
+            if few and self._rounds % 3 == 1:
+                self._project_together(run, problem, rng, few)
+            elif problem.differentiable and self._rounds % 2 == 0:
                 self._project(run, problem, rng, lanes, steps)
             else:
                 self._in_balls(run, problem, rng, lanes, steps)
@@ -75,14 +82,14 @@ class Approach:
         over, home = (
             as_like(np.array(values)[index % len(values)], problem.like, problem.dtype) for values in (_OVER, _HOME)
         )
-        scale = problem.emphasis(aim)
+        scale, window = problem.emphasis(aim), straight_through(problem, lanes, repeat=len(_OVER))
         best, depth = x, np.full(lanes, -np.inf)
         nearest = np.full(lanes, np.inf)
         for _ in range(steps):
             if not run.going(lanes, Work.GRADIENT):
                 break
             with run.timed(Work.GRADIENT, lanes):
-                evaluation, score, gradient = problem.ascend(x, aim, Reduction.HARD, scale)
+                evaluation, score, gradient = problem.ascend(x, aim, Reduction.HARD, scale, window)
             value = host_margin(problem.depth(evaluation.slack, aim))
             distance = np.where(value >= 0, metric.of_lanes(problem, x), np.inf)
             better = distance < nearest
@@ -96,6 +103,14 @@ class Approach:
             x = xp.where(usable[:, None], own + home[:, None] * (towards - own), x)
             x = xp.clip(x, lower, upper)
         self._nearer.take(run, problem, best, target, depth)
+
+    def _project_together(self, run: Run, problem: Problem, rng: Rng, lanes: int) -> None:
+        nearer = self._nearer
+        lanes = max(1, lanes // 4) if nearer.metric.norm == "linf" else lanes  # each is a ladder of radii there
+        target, x = self._starts(run, problem, rng, lanes)
+        over = np.array(_OVER)[np.arange(lanes) % len(_OVER)]
+        found = approach_together(run, problem, target, x, nearer.metric, nearer.distance, over, _MODELS)
+        nearer.take(run, problem, found.best, target, found.margin)
 
     def _in_balls(self, run: Run, problem: Problem, rng: Rng, lanes: int, steps: int) -> None:
         metric = self._nearer.metric
@@ -163,14 +178,15 @@ class Coordinates:
         if not moved.size:
             return
         draw = np.asarray(rng.uniform((moved.size,), np.empty(0)))
-        chosen = moved[np.argsort(-gap[moved] * (0.5 + draw), kind="stable")][:_CHILDREN]
+        chosen = moved[np.argsort(-gap[moved] * (0.5 + draw), kind="stable")][: _CHILDREN // 2]
+        chosen, share_of = np.repeat(chosen, 2), np.tile([1.0, 0.25], chosen.size)
         children = here + xp.zeros_like(here[:1]) * as_like(np.zeros((chosen.size, 1)), problem.like, problem.dtype)
         row, column = as_like(np.arange(chosen.size), problem.like), as_like(chosen, problem.like)
-        share = as_like(np.where(np.arange(chosen.size) % 2, 0.25, 1.0), problem.like, problem.dtype)
+        share = as_like(share_of, problem.like, problem.dtype)
         target_of = here[0, column] + share * (there[0, column] - here[0, column])
         children[row, column] = target_of
         target = np.full(chosen.size, self._nearer.target)
-        depth = self._nearer._depth(run, problem, children, target)
+        depth = self._nearer.depth_of(run, problem, children, target)
         self._nearer.take(run, problem, children, target, depth)
         order = np.argsort(-depth, kind="stable")
         good = order[depth[order] >= 0]
@@ -180,4 +196,4 @@ class Coordinates:
         for place_, lane in enumerate(good.tolist()):  # the first, the first two, ...
             together[place_:, chosen[lane]] = target_of[lane]
         target = target[: good.size]
-        self._nearer.take(run, problem, together, target, self._nearer._depth(run, problem, together, target))
+        self._nearer.take(run, problem, together, target, self._nearer.depth_of(run, problem, together, target))

@@ -16,6 +16,7 @@ from falsifier.search.allocation import spread
 from falsifier.search.moves import kick
 from falsifier.search.pace import Work, work_of
 from falsifier.search.refine.ask import Ask
+from falsifier.search.refine.together import climb_together, lanes_together
 from falsifier.search.refine.vain import Vain
 from falsifier.search.refine.within import climb_within
 from falsifier.search.run import Run, host_margin
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _LANES, _MOST_LANES = 16, 128
 _STEPS, _MOST_STEPS = 24, 400
+_MODELS = 8  # of all atoms together, in a round of those
 _SHOWN = 3  # points of a round that the door sees
 _GAIN = 1e-5  # of a margin: what counts as a gain where the end of the search is in question
 _CHILDREN = 64
@@ -62,12 +64,14 @@ class Deepest:
 
 
 class Deepen:
-    """Rounds of climbs, each with more lanes and steps than the last while they gain nothing."""
+    """Rounds of climbs, each with more lanes and steps than the last; where there are several atoms every other one
+    by the models of all of them.
+    """
 
     name = "deepen"
     growth = 1.5
 
-    def __init__(self, deepest: Deepest, seconds: float = 1.0) -> None:
+    def __init__(self, deepest: Deepest, seconds: float = 0.5) -> None:
         self.slice = seconds
         self._deepest = deepest
         self._rounds = 0
@@ -84,11 +88,15 @@ class Deepen:
             lanes = min(_LANES << (self._rounds // 2), _MOST_LANES, run.room())
             steps = min(_STEPS << self._rounds, _MOST_STEPS)
             lanes, steps = _fitted(run, lanes, steps)
+            few = min(lanes_together(problem), lanes)
+            target, x = self._starts(run, problem, rng, few if few and self._rounds % 2 else lanes)
+            lower, upper = problem.box(as_like(target, problem.like))
+            if few and self._rounds % 2:
+                found = climb_together(run, problem, target, x, lower, upper, _MODELS)
+            else:
+                found = climb_within(run, problem, target, x, lower, upper, steps, rng)
             self._rounds += 1
             run.rounds += 1
-            target, x = self._starts(run, problem, rng, lanes)
-            lower, upper = problem.box(as_like(target, problem.like))
-            found = climb_within(run, problem, target, x, lower, upper, steps, rng)
             self._deepest.show(run, problem, found.best, target, found.margin)
 
     def _starts(self, run: Run, problem: Problem, rng: Rng, lanes: int) -> tuple[NDArray[np.int64], Array]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arrays import Array, as_like, namespace, to_host
+from falsifier.arrays import Array, as_like, namespace, put_rows, to_host
 from falsifier.search.pace import work_of
 from falsifier.search.refine.ask import Ask
 from falsifier.search.refine.geometry import Metric
@@ -23,11 +23,10 @@ _PLACES = 16  # that a walk tries at once
 _WALKS = 3  # each in the gap that the last one left
 _GAIN = 1e-4  # of the distance: what counts as a gain where the end of the search is in question
 _CLOSER = 1e-7  # of the distance: what is worth asking the door
-_POOL = 64
 
 
 class Nearer:
-    """The nearest witness as the door has it, and a pool of satisfied points that others may begin at."""
+    """The nearest witness as the door has it, and when to stop."""
 
     def __init__(self, ask: Ask, metric: Metric, point: NDArray[Any], target: int, distance: float) -> None:
         """A first witness `[n]`, its target and its distance."""
@@ -75,13 +74,13 @@ class Nearer:
             trial = there + part * (points[row] - there)
             lower, upper = problem.box(as_like(aims, problem.like))
             trial = xp.clip(trial, lower, upper)
-            value = self._depth(run, problem, trial, aims).reshape(lanes, _PLACES)
+            value = self.depth_of(run, problem, trial, aims).reshape(lanes, _PLACES)
             good = value >= self._floor
             first = np.where(good.any(axis=1), np.argmax(good, axis=1), _PLACES)
             found = np.flatnonzero(first < _PLACES)
             if found.size:
                 chosen = as_like(found * _PLACES + first[found], problem.like)
-                best = _replaced(best, as_like(found, problem.like), trial[chosen])
+                best = put_rows(best, as_like(found, problem.like), trial[chosen])
                 depth = depth.copy()
                 depth[found] = value[found, first[found]]
             edge = np.concatenate([share, high[:, None]], axis=1)
@@ -89,7 +88,9 @@ class Nearer:
             low = edge[np.arange(lanes), np.maximum(first - 1, 0)]
         return best, depth
 
-    def _depth(self, run: Run, problem: Problem, points: Array, target: NDArray[np.int64]) -> NDArray[np.float64]:
+    @staticmethod
+    def depth_of(run: Run, problem: Problem, points: Array, target: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The depths `[b]`, on the host, of points `[b, f]` of targets `[b]`."""
         aim = as_like(target, problem.like)
         with run.timed(work_of(problem), points.shape[0]):
             evaluation = problem.evaluate(points, aim)
@@ -113,9 +114,3 @@ class Nearer:
                 if now < self.distance * (1 - _GAIN):
                     self._vain.gained(run)
                 self.point, self.target, self.distance = confirmed.point, int(target[lane]), now
-
-
-def _replaced(x: Array, rows: Array, new: Array) -> Array:
-    from falsifier.arrays import put_rows
-
-    return put_rows(x, rows, new)
