@@ -125,26 +125,14 @@ class Problem(Values):
         the point get the mean of the lane's others, 1 where there is none. Costs b * (k + 1) evaluations.
         """
         lower, upper = self.box(target)
-        evaluation = self.evaluate(points, target)
-        k, every = self.k, arange(self.k * points.shape[0], self.like)
-        lane, atom = every // k, every % k
+        _, pulled = self._by_atom(points, target)
 
         def run(part: slice) -> list[Array]:
-            at = lane[part]
-            lanes = _Lanes(self.embed(points[at]), self._aims.made(target[at]), None, None)
-            outputs = evaluation.outputs[at]
-            form, sign = lanes.aim.form, lanes.aim.sign
-            if self.tree is not None:
-                _, deciding = self.tree.evaluate(self._atoms(lanes.inputs, outputs, lanes.aim))
-                form, sign = form[0][deciding], sign[0][deciding]
-            shape = (at.shape[0], k)
-            mine = atom[part][:, None]
-            form, sign = (gather(self.xp.broadcast_to(a, shape), mine) for a in (form, sign))
-            gradient = self._pulled(lanes, outputs, form, sign)
+            at, gradient = pulled(part)
             return [self.xp.sum(self.xp.abs(gradient) * (upper[at] - lower[at]), axis=1)]
 
-        (reach,) = self._chunks.run("general", run, every.shape[0], [Column(0.0)])
-        reach = reach.reshape(points.shape[0], k)
+        (reach,) = self._chunks.run("general", run, self.k * points.shape[0], [Column(0.0)])
+        reach = reach.reshape(points.shape[0], self.k)
         useful = self.xp.isfinite(reach) & (reach > 0)
         zero = full((1, 1), 0.0, reach)
         scale = self.xp.where(useful, 1 / self.xp.where(useful, reach, zero + 1), zero)
@@ -153,6 +141,37 @@ class Problem(Values):
             count > 0, self.xp.sum(scale, axis=1)[:, None] / self.xp.where(count > 0, count, zero + 1), zero + 1
         )
         return self._scale(_Lanes(points, self._aims.made(target), self.xp.where(useful, scale, mean), None))
+
+    def slopes(self, points: Array, target: Array) -> tuple[Evaluation, Array]:
+        """The evaluation of points `[b, f]`, and the gradient of every atom's slack `[b, k, f]`; that of padding says
+        nothing. Costs b * (k + 1) evaluations.
+        """
+        evaluation, pulled = self._by_atom(points, target)
+        rows = self.k * points.shape[0]
+        (slopes,) = self._chunks.run("general", lambda part: [pulled(part)[1]], rows, [Column(0.0, self.f)])
+        return evaluation, slopes.reshape(points.shape[0], self.k, self.f)
+
+    def _by_atom(self, points: Array, target: Array) -> tuple[Evaluation, Callable[[slice], tuple[Array, Array]]]:
+        """The evaluation of lanes, and what gives, for some of b * k rows, their lanes and the gradients of one atom
+        each `[rows, f]`, the atoms of a lane one after the other.
+        """
+        evaluation = self.evaluate(points, target)
+        k, every = self.k, arange(self.k * points.shape[0], self.like)
+        lane, atom = every // k, every % k
+
+        def pulled(part: slice) -> tuple[Array, Array]:
+            at = lane[part]
+            lanes = _Lanes(self.embed(points[at]), self._aims.made(target[at]), None, None)
+            outputs = evaluation.outputs[at]
+            form, sign = lanes.aim.form, lanes.aim.sign
+            if self.tree is not None:
+                _, deciding = self.tree.evaluate(self._atoms(lanes.inputs, outputs, lanes.aim))
+                form, sign = form[0][deciding], sign[0][deciding]
+            mine = atom[part][:, None]
+            form, sign = (gather(self.xp.broadcast_to(a, (at.shape[0], k)), mine) for a in (form, sign))
+            return at, self._pulled(lanes, outputs, form, sign)
+
+        return evaluation, pulled
 
 
 class _Lanes(NamedTuple):

@@ -206,7 +206,53 @@ class _Refinement:
             from falsifier.search.refine.apart import Apart
 
             return [Apart(self._ask_more, self._point, self._aim, wish.witnesses, wish.apart)]
-        raise NotImplementedError
+        if wish.deepen:
+            from falsifier.search.refine.deepen import Deepen, Deepest, Vary
+
+            deepest = Deepest(self._ask_deeper, self._point, self._aim, self._kept.witnesses[0].margin)
+            return [Deepen(deepest), Vary(deepest)]
+        from falsifier.search.refine.approach import Approach, Coordinates
+        from falsifier.search.refine.geometry import Metric
+        from falsifier.search.refine.nearer import Nearer
+
+        assert self._reference is not None
+        first = self._kept.witnesses[0].distance
+        assert first is not None
+        nearer = Nearer(self._ask_nearer, Metric(self._reference, wish.norm), self._point, self._aim, first)
+        return [Approach(nearer), Coordinates(nearer)]
+
+    def _ask_nearer(self, point: NDArray[Any], aim: int) -> Confirmed | None:
+        found = self._asked(point, aim)
+        if found is None or not self._no_worse(found):
+            return None
+        assert found.distance is not None
+        assert self._best.distance is not None
+        if found.distance < self._best.distance:
+            self._improve(found)
+        return Confirmed(flat(found.witness), found.margin)
+
+    def _ask_deeper(self, point: NDArray[Any], aim: int) -> Confirmed | None:
+        found = self._asked(point, aim)
+        if found is None:
+            return None
+        if found.margin > self._best.margin and self._no_worse(found):
+            self._improve(found)
+        return Confirmed(flat(found.witness), found.margin)
+
+    @property
+    def _best(self) -> Appraised:
+        return self._kept.witnesses[self._kept.best]
+
+    def _no_worse(self, found: Appraised) -> bool:
+        """Whether a witness is of a class that may take the place of the best: `correct` never that of `exact`."""
+        exact = WitnessClass.EXACT
+        return found.witness.class_ is exact or self._best.witness.class_ is not exact
+
+    def _improve(self, found: Appraised) -> None:
+        """The first witness and the best stay; those between have served."""
+        self._kept.witnesses[1:] = [found]
+        self._kept.best = 1
+        self._tell(self._kept)
 
     def _ask_more(self, point: NDArray[Any], aim: int) -> Confirmed | None:
         found = self._asked(point, aim)

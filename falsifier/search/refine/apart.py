@@ -53,7 +53,7 @@ class Apart:
     def turn(self, run: Run) -> None:
         """Rounds until the time is up."""
         problem = run.batched
-        while self.applies(run) and run.going():
+        while self.applies(run) and run.going(2):
             before = len(self._full)
             self._round(run, problem)
             run.rounds += 1
@@ -65,7 +65,7 @@ class Apart:
 
     def _round(self, run: Run, problem: Problem) -> None:
         rng = run.rng.spawn()
-        lanes = min(_LANES << (self._idle // 2), _MOST_LANES)
+        lanes = max(2, min(_LANES << (self._idle // 2), _MOST_LANES, run.room()))
         steps = min(_STEPS << self._idle, _MOST_STEPS)
         target, x = self._starts(run, problem, rng, lanes)
         known = self._known(problem)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,7 @@ from falsifier.search.ascent import Climb
 from falsifier.search.lanes import Lanes, Schedule
 from falsifier.search.looks import Looks
 from falsifier.search.pace import Work, work_of
+from falsifier.search.refine.geometry import Ball
 from falsifier.search.run import Run, host_margin
 from falsifier.search.windows import straight_through
 
@@ -29,8 +29,6 @@ SCHEDULES = (
 _KICKS = (1e-4, 1.0)  # deviations of drawn moves in widths of the lane's box, log-uniform between
 _FIRST_CHECK = 0.22  # of the steps, before lanes that gain too little halve theirs
 
-Project = Callable[[Array], Array]
-
 
 def climb_within(
     run: Run,
@@ -43,18 +41,18 @@ def climb_within(
     rng: Rng,
     *,
     enough: float | None = None,
-    project: Project | None = None,
+    ball: Ball | None = None,
 ) -> Climb:
     """The deepest points (`Values.depth`) of up to `steps` steps from `x` `[b, f]` in boxes lower, upper `[b, f]`.
 
-    `project` moves points into what lanes may move in beyond their boxes. Ends early, once this share of the lanes is
-    satisfied, where `enough` is given. Without gradients lanes make drawn moves. The door is not asked.
+    `ball` keeps them inside of it, too, with steps along the gradient instead of its signs. Ends early, once this share
+    of the lanes is satisfied, where `enough` is given. Without gradients lanes make drawn moves. The door is not asked.
     """
     walk = _climb if problem.differentiable else _drift
     x = clip_into(x + namespace(x).zeros_like(x), lower, upper)
-    if project is not None:
-        x = project(x)
-    return walk(run, problem, target, x, lower, upper, steps, rng, enough, project)
+    if ball is not None:
+        x = ball.inside(x, lower, upper)
+    return walk(run, problem, target, x, lower, upper, steps, rng, enough, ball)
 
 
 def _climb(
@@ -67,7 +65,7 @@ def _climb(
     steps: int,
     rng: Rng,
     enough: float | None,
-    project: Project | None,
+    ball: Ball | None,
 ) -> Climb:
     """Along the gradient of the least atom."""
     count = x.shape[0]
@@ -85,13 +83,15 @@ def _climb(
         lanes.take(problem.depth(evaluation.slack, aim))
         if looks.satisfied(evaluation.margin) and _done(lanes.best_margin, enough):
             break
-        lanes.move(gradient)
+        if ball is None:
+            lanes.move(gradient)
+        else:
+            lanes.x = ball.stepped(lanes.x, gradient, lanes.alpha, lower, upper)
+            lanes.alpha *= lanes.decay
         if step == check:
             interval = max(2, interval - max(1, round(0.03 * steps)))
             check += interval
             lanes.checkpoint()
-        if project is not None:
-            lanes.x = project(lanes.x)
     return Climb(lanes.best, host_margin(lanes.best_margin))
 
 
@@ -105,7 +105,7 @@ def _drift(
     steps: int,
     rng: Rng,
     enough: float | None,
-    project: Project | None,
+    ball: Ball | None,
 ) -> Climb:
     """By drawn moves of some coordinates, kept where they are no worse."""
     xp, count = namespace(x), x.shape[0]
@@ -120,7 +120,7 @@ def _drift(
             some = rng.uniform(tuple(x.shape), x) < rng.uniform((count, 1), x) ** 2
             moved = trial + size * (upper - lower) * rng.normal(tuple(x.shape), x)
             trial = clip_into(copy_where(some, moved, trial), lower, upper)
-            trial = trial if project is None else project(trial)
+            trial = trial if ball is None else ball.inside(trial, lower, upper)
         with run.timed(work_of(problem), count):
             evaluation = problem.evaluate(trial, aim)
         depth = problem.depth(evaluation.slack, aim)
