@@ -1,7 +1,9 @@
 """Queries of VNN-LIB 2.0 with answers known by construction (`planted_v2.py`): polynomial, two-network and hidden-node
 ones, searched in this process.
 
-    python benchmarks/generated_v2.py [--each 20] [--unsat 8] [--timeout 5] [--match hidden] [--rng-seed 0]
+    python benchmarks/generated_v2.py [--regions] [--each 20] [--unsat 8] [--timeout 5] [--match hidden] [--rng-seed 0]
+
+With `--regions` those of `planted_regions.py`: inputs that lie in a small part of their box.
 
 Prints one line per query on standard error and JSON on standard output: per kind how many were found, how many were
 left open, the median and the largest seconds; whatever was wrong. Where `shared/arena/judge.py` lies in the folder that
@@ -21,6 +23,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from planted_regions import planted_regions
 from planted_v2 import Planted, planted
 
 NOT_JUDGED = "judge_error"  # what the judge says where it cannot judge
@@ -117,9 +120,11 @@ def main() -> None:
     parser.add_argument("--max-evaluations", type=int, help="end a search after this many evaluations")
     parser.add_argument("--match", default="", help="queries whose name holds this text")
     parser.add_argument("--rng-seed", type=int, default=0, help="of the queries")
+    parser.add_argument("--regions", action="store_true", help="queries about small regions of the inputs' box")
     options = parser.parse_args()
     outcomes = []
-    for query in planted(options.each, options.unsat, options.rng_seed):
+    made = planted_regions if options.regions else planted
+    for query in made(options.each, options.unsat, options.rng_seed):
         if options.match in query.name:
             outcomes.append(searched(query, options.timeout, options.max_evaluations))
             print(*asdict(outcomes[-1]).values(), sep="\t", file=sys.stderr)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.aims import Aim, Aims
-from falsifier.arrays import Array, arange, as_like, device_bytes, full, namespace, take_columns
+from falsifier.arrays import Array, arange, as_like, device_bytes, full, namespace, take_columns, to_host
 from falsifier.budget import Budget
 from falsifier.chunks import Chunks, Column
 from falsifier.network.engine import Engine
@@ -24,6 +24,7 @@ from falsifier.spec.targets import Targets
 
 if TYPE_CHECKING:
     from falsifier.network.observation import Observer
+    from falsifier.spec.projection import Region
 
 _EMPHASIS = 1024.0  # of atoms about inputs alone, where the others are to be as deep as can be
 _CHUNK_BYTES = 1 << 28  # arrays of one chunk, together; on a CPU larger ones are no faster
@@ -110,6 +111,29 @@ class Values:
             return tuple(self.xp.broadcast_to(side, shape) for side in (self.targets.lower, self.targets.upper))
         row = target if self.targets.box is None else self.targets.box[target]
         return self.targets.lower[row], self.targets.upper[row]
+
+    @cached_property
+    def region(self) -> Region | None:
+        """Where points are moved that fail what is asked of inputs alone; None where boxes are all there is."""
+        if self._region is None:
+            return None
+        from falsifier.spec.projection import region_of
+
+        return region_of(self.spec)
+
+    def settled(self, points: Array, target: Array) -> Array:
+        """Points `[b, f]` in the boxes of their targets `[b]`, moved to near ones that meet what these ask of inputs
+        alone: as they are where they do, where nothing is asked, and where no such point was found.
+        """
+        if self._region is None or self.region is None:
+            return points
+        return as_like(self.region.settled(to_host(points), to_host(target)), self.like)
+
+    def along(self, points: Array, gradient: Array, target: Array) -> Array:
+        """Gradients `[b, f]` at such points without what leads out of the region."""
+        if self._region is None or self.region is None:
+            return gradient
+        return as_like(self.region.along(to_host(points), to_host(gradient), to_host(target)), self.like)
 
     @property
     def lanes_in_memory(self) -> int:

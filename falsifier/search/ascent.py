@@ -69,12 +69,13 @@ def climb_by(
     steps: int,
     reduction: Reduction,
     scale: Array | None = None,
+    inside: bool = False,
 ) -> Climb:
     """What all climbs share: `steps` evaluations, of which each lane keeps its best, and points for the door.
 
     `move(step, x, gradient, lack, slack)` gives the points of the next step and the scales `[b, k]` of its slacks;
     gradient `[b, f]` of the score, lack `[b]`: how far the score is from where it should be, slack `[b, k]`. `scale`:
-    of the first step.
+    of the first step; `inside`: steps follow what targets ask of inputs alone, and end within it.
     """
     xp = namespace(x)
     lanes = x.shape[0]
@@ -98,7 +99,9 @@ def climb_by(
             if not run.worthwhile(target):
                 break
         lack = -score if level is None else xp.maximum(level - score, 0 * score)
-        x, scale = move(step, x, gradient, lack, evaluation.slack)
+        x, scale = move(step, x, problem.along(x, gradient, aim) if inside else gradient, lack, evaluation.slack)
+        if inside:
+            x = problem.settled(x, aim)
     run.offer(problem, best, target, host_margin(best_margin))
     return Climb(best, host_margin(best_margin))
 

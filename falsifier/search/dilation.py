@@ -42,13 +42,21 @@ _SAME = 1e-12  # square of the difference of two gradients, in the metric, that 
 
 
 def dilated_climb(
-    run: Run, problem: Problem, target: NDArray[np.int64], x: Array, steps: int, rng: Rng, reduction: Reduction
+    run: Run,
+    problem: Problem,
+    target: NDArray[np.int64],
+    x: Array,
+    steps: int,
+    rng: Rng,
+    reduction: Reduction,
+    *,
+    inside: bool = False,
 ) -> Climb:
     """Up to `steps` steps from `x` `[b, f]`; fewer where the turn or the search ends. The door sees hits at once.
 
     Until the last part of the climb every lane weighs the atoms of its target by weights of its own, unequal by orders
     of magnitude: a point that satisfies all atoms does so under any weights, while most local optima of a conjunction
-    belong to one weighting, and lanes that weigh alike end in the same few of them.
+    belong to one weighting, and lanes that weigh alike end in the same few of them. `inside` as in `climb_by`.
     """
     xp = namespace(x)
     lower, upper = bounds(problem, as_like(target, problem.like))
@@ -61,7 +69,7 @@ def dilated_climb(
         moved = x + metric.step(_followed(gradient * width, x, lower, upper), lack, cap) * width
         return xp.clip(moved, lower, upper), weights if step + 1 < _WEIGHED * steps else None
 
-    return climb_by(move, run, problem, target, x, steps, reduction, weights)
+    return climb_by(move, run, problem, target, x, steps, reduction, weights, inside)
 
 
 def _followed(slope: Array, x: Array, lower: Array, upper: Array) -> Array:

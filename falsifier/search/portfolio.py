@@ -20,10 +20,12 @@ def standard() -> Iterator[Stage]:
     from falsifier.search.stages.enumerate import Enumeration
     from falsifier.search.stages.reach import Reach
     from falsifier.search.stages.screen import Screen
+    from falsifier.search.stages.within import Within
 
     yield Screen()
     yield Enumeration()
     yield Reach()
+    yield Within()
 
     from falsifier.search.stages.descent import Descent
     from falsifier.search.stages.gradient import Gradient

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from falsifier.arrays import distinct
 from falsifier.query.tree import Formula, Query
 from falsifier.records import record, replaced
 from falsifier.spec.assumed import with_assumed
@@ -159,11 +160,19 @@ def _compile(context: _Context, atoms: AtomTable, normal: NormalForm, builder: T
     rest = np.sort(np.r_[np.flatnonzero(~on_input), at[stays]])
     tree = None
     rows = _rows(every.take(rest), clause[rest], box)
-    nowhere = np.zeros(0, np.int64) if told else infeasible(rows, box.lower, box.upper, where, atoms)
+    nowhere, why = np.zeros(0, np.int64), "a comparison of inputs holds nowhere in their box"
+    if not told:
+        nowhere = infeasible(rows, box.lower, box.upper, where, atoms)
+        if len(nowhere) < int(box.alive.sum()) and _related(rows, where, atoms):
+            from falsifier.spec.combination import jointly_infeasible
+
+            before = len(nowhere)
+            nowhere = distinct(
+                np.r_[nowhere, jointly_infeasible(rows, box.lower, box.upper, where, atoms, elimination)]
+            )
+            why = "comparisons of inputs hold nowhere in their box together" if len(nowhere) > before else why
     if len(nowhere) == int(box.alive.sum()):
-        return spec(
-            reason="empty input set: a comparison of inputs holds nowhere in their box" + " in every disjunct" * (t > 1)
-        )
+        return spec(reason=f"empty input set: {why}" + " in every disjunct" * (t > 1))
     if builder is None:
         possible = _others(int(box.alive.sum()), np.r_[contradictory(rows), nowhere])
         if not len(possible):
@@ -184,6 +193,13 @@ def _compile(context: _Context, atoms: AtomTable, normal: NormalForm, builder: T
         if tree is None:
             rows = rows.take(bands.left(rows.literals))
     return spec(domain=domain, targets=_targets(rows, box, domain, atoms, context), tree=tree, assumed=told)
+
+
+def _related(rows: Rows, where: Layout, atoms: AtomTable) -> bool:
+    """Whether some target has several comparisons of inputs with each other."""
+    form = rows.literals.form
+    several = (form >= atoms.slots) & where.input_only(form, atoms)
+    return int(np.bincount(rows.target[several], minlength=1).max()) > 1
 
 
 def _others(count: int, listed: Ints) -> Ints:
