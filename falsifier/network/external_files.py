@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, TensorProto
 
 
 def with_external_data(model: Path) -> Iterator[Path]:
@@ -18,10 +22,22 @@ def with_external_data(model: Path) -> Iterator[Path]:
         return
     locations = {
         entry.value
-        for tensor in graph.initializer
+        for tensor in _tensors(graph)
         if tensor.data_location == onnx.TensorProto.EXTERNAL
         for entry in tensor.external_data
         if entry.key == "location"
     }
     for location in sorted(locations):
         yield model.parent / location
+
+
+def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
+    """All tensors of a graph and of the graphs inside its nodes."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                yield from _tensors(inner)

@@ -84,6 +84,25 @@ def test_stacks_are_cut_by_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert record.answers() == {f"./vnnlib/q{i}.vnnlib": answer(i) for i in range(20)}
 
 
+@pytest.mark.parametrize("rows", [slice(2, 3), slice(0, 1), slice(0, 9)])
+def test_what_a_decision_says_beside_its_verdict(tmp_path: Path, rows: slice) -> None:
+    """An instance on its own and a stack of many say the same things."""
+    path = family(tmp_path, 9)
+    path.write_text("\n".join(path.read_text().splitlines()[rows]))
+    record, _ = run(path, 400)
+    assert sorted(record.begun) == sorted(record.decisions)
+    for name, decision in record.decisions.items():
+        assert decision.engine
+        assert 0 < decision.evaluations <= 401, name
+        if decision.verdict is Verdict.SAT:
+            assert (decision.margins, decision.disjuncts) == ((), ())
+        else:
+            (margin,) = decision.margins
+            assert margin == pytest.approx(-0.25, abs=1e-5)  # the bound lies so far beyond what the sum reaches
+            assert decision.disjuncts == (0,)
+    assert record.samples
+
+
 def test_queries_are_read_again_where_they_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(campaign_run, "_MOST_KEPT", 0)
     record, _ = run(family(tmp_path, 9))
