@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -92,6 +93,7 @@ class DataSet:
         if setting.property is not Property.RANGE and self.m < 2:
             raise InputError(f"{network.origin}: one output has no classes: use the property range")
         self.y = self._labels(y, network)
+        self._numbers = np.arange(len(x))
         self._comparisons: dict[int, tuple[Comparison, ...]] = {}
 
     def __len__(self) -> int:
@@ -122,6 +124,17 @@ class DataSet:
                 f"{self.origin}: y holds labels outside 0 .. {self.m - 1}, the outputs of {network.origin}"
             )
         return y
+
+    def fit(self, network: Network) -> Network:
+        """The network, opened anew, with the shape that the samples have where it leaves its own open."""
+        return network.shaped([self.declared.inputs]) if self.declared.version_2 else network
+
+    def only(self, rows: Sequence[int]) -> DataSet:
+        """Some of the samples, which keep their numbers in messages."""
+        part = copy(self)
+        part.x, part.radius, part.y = self.x[rows], self.radius[rows], self.y[rows]
+        part._numbers = self._numbers[rows]
+        return part
 
     def region(self, i: int) -> Region:
         """The box around a sample, in float64."""
@@ -155,12 +168,15 @@ class DataSet:
 
     def text(self, i: int) -> str:
         """The question about a sample as a file."""
-        title = f"{self.setting.property.value} around sample {i} of {Path(self.origin).name}, label {self.y[i]}"
+        number = self._numbers[i]
+        title = f"{self.setting.property.value} around sample {number} of {Path(self.origin).name}, label {self.y[i]}"
         return f"; {title}\n{write(self.query(i))}"
 
     def query(self, i: int) -> Query:
         """The question about a sample, as reading its text gives it."""
-        return query_tree(self.declared, self.region(i), self.comparisons(i), f"sample {i} of {self.origin}")
+        return query_tree(
+            self.declared, self.region(i), self.comparisons(i), f"sample {self._numbers[i]} of {self.origin}"
+        )
 
 
 @dataclass(frozen=True)

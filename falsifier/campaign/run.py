@@ -52,15 +52,17 @@ class Campaign:
         warn: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
         loaded: Mapping[Path, Network] | None = None,
+        at: Callable[[str, Sequence[Job]], None] = lambda phase, jobs: None,
     ) -> None:
         """tell: given the progress after every batch; warn: given a line about every instance that is an error;
-        loaded: networks that were loaded already.
+        loaded: networks that were loaded already; at: told what comes next, and with which jobs.
 
         Raises InputError for a device or a portfolio that there is not.
         """
         self.settings = settings or Settings()
         self.settings.demand()
         self.jobs, self._record, self._tell, self._warn, self._clock = jobs, record, tell, warn, clock
+        self._at = at
         self.verdicts: Counter[Verdict] = Counter(record.verdicts)  # with those of earlier sessions
         self.total = len(jobs) + self.verdicts.total()
         self._waiting = sum(job.limit for job in jobs)  # limits of what is not decided
@@ -133,6 +135,7 @@ class Campaign:
     def _read(self, job: Job, base: Network, readings: dict[object, _Reading]) -> None:
         """Decide a job that needs no search or does not stack; put the others into the stack of their network."""
         assert job.question is not None
+        self._at("reading", [job])
         start = self._clock()
         query = None
         try:
@@ -182,6 +185,7 @@ class Campaign:
         if len(members) > 1:
             spec = stacked([member.part for member in members[:64]], network.reference.m, Rounding.INWARD)
             if not widened(spec, [member.part for member in members[:64]]):
+                self._at("searching together with others", [member.job for member in members])
                 stack = Stack(members, network, self.settings, self, Budget(clock=self._clock))
                 stack.tell = self.report
                 self._stack = stack
@@ -200,6 +204,7 @@ class Campaign:
     def _alone(self, job: Job, query: Query | None = None, network: Network | None = None, spent: float = 0.0) -> None:
         """An instance by the ordinary path. spent: seconds that its clock shows already."""
         assert job.question is not None
+        self._at("searching", [job])
         start = self._clock() - spent
         early: list[Decision] = []
         prepare = spent

@@ -79,6 +79,10 @@ class Settings:
     def demand(self) -> None:
         """Raise InputError for a device or a portfolio that there is not."""
         demand_device(self.device)
+        self.demand_portfolio()
+
+    def demand_portfolio(self) -> None:
+        """Raise InputError for a portfolio that there is not."""
         stages_of(self.portfolio)
 
 

@@ -54,7 +54,7 @@ Finds inputs of neural networks that satisfy a VNN-LIB query, that is, counterex
   prepass   behave as a VNN-COMP tool folder: falsify first, then run another tool
   serve     prepare one instance and wait for its run; the competition's scripts use it
 """
-_EXTRAS = {"onnxruntime": "cpu", "torch": "torch"}  # packages that come with an extra, which may have been left out
+_EXTRAS = {"onnxruntime": "cpu", "torch": "torch", "ray": "ray"}  # packages of extras, which may be missing
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 from falsifier.cli.arguments import Parser, positive_int
 from falsifier.cli.process import Guard
 from falsifier.cli.then import adapter_of, add_then, searching
+from falsifier.cli.workers import add_workers, executor_of
 from falsifier.errors import InputError
 from falsifier.instance import parse_seconds
 
 if TYPE_CHECKING:
+    from falsifier.campaign.driver import Driver
+    from falsifier.campaign.executors import Executor
     from falsifier.campaign.hand_off import HandOff
     from falsifier.campaign.plan import Job
     from falsifier.campaign.record import Progress, Record
-    from falsifier.campaign.run import Campaign
     from falsifier.campaign.session import Session
     from falsifier.campaign.sqlite import SqliteRecord
     from falsifier.campaign.stack import Settings
@@ -42,7 +44,8 @@ class Command:
         self._options = options
         self._reporter = Reporter(started)
         self._record: SqliteRecord | None = None
-        self._campaign: Campaign | None = None
+        self._campaign: Driver | None = None
+        self._executor: Executor | None = None
         self._hand_off: HandOff | None = None
 
     def run(self) -> int:
@@ -65,9 +68,9 @@ class Command:
                 self._reporter.say(f"{campaign.total} instances: {tally(verdicts)}; see {self._options.out}")
         return 2 if all(job.fault for job in jobs) else 0  # a table of which nothing can be used is bad input
 
-    def _prepared(self, jobs: list[Job], loaded: dict[Path, Network]) -> tuple[Campaign, SqliteRecord]:
+    def _prepared(self, jobs: list[Job], loaded: dict[Path, Network]) -> tuple[Driver, SqliteRecord]:
         from falsifier.arguments import as_budgets
-        from falsifier.campaign.run import Campaign
+        from falsifier.campaign.driver import Driver
         from falsifier.campaign.sqlite import SqliteRecord
         from falsifier.campaign.stack import Settings
 
@@ -76,11 +79,16 @@ class Command:
         settings = Settings(
             given.device, given.require, given.portfolio, given.rng_seed, given.max_evaluations, budgets
         )
-        settings.demand()  # before a folder is made
+        self._executor = executor_of(given, loaded)
         adapter = self._verifier()
-        record = self._record = SqliteRecord(
-            Path(given.out), jobs, _session(given, settings), resume=given.resume, retry=_verdicts(given.retry)
-        )
+        try:
+            self._executor.prepare(settings)  # before a folder is made
+            record = self._record = SqliteRecord(
+                Path(given.out), jobs, _session(given, settings), resume=given.resume, retry=_verdicts(given.retry)
+            )
+        except BaseException:
+            self._executor.abandon()
+            raise
         for note in record.notes:
             self._reporter.say(note)
         written: Record = record
@@ -91,7 +99,7 @@ class Command:
             who = adapter
             self._hand_off = HandOff(who, lambda limit: searching(given, who, limit), record, settings, warn, tell)
             written, tell = self._hand_off, self._hand_off.told
-        self._campaign = Campaign(written.waiting, written, settings, tell, warn, loaded=loaded)
+        self._campaign = Driver(written.waiting, written, settings, self._executor, tell, warn)
         return self._campaign, record
 
     def _verifier(self) -> Adapter | None:
@@ -107,6 +115,8 @@ class Command:
 
     def _cut_short(self, signal: int | None) -> int:
         """In place of the main thread, which may be inside a library: what was decided stands in the folder."""
+        if self._executor is not None:
+            self._executor.abandon()
         if self._hand_off is not None:
             self._hand_off.stop()
         if self._record is not None and self._campaign is not None:
@@ -316,6 +326,7 @@ def parser() -> Parser:
         "sample, [n] or [N, n], and with --epsilon the lesser counts",
     )
     add_then(parser)
+    add_workers(parser)
     samples = parser.add_argument_group("samples in place of queries: an instance for each")
     add = samples.add_argument
     add("--dataset", metavar="FILE.npz", help="arrays x [N, ...] and, unless the model's own predictions count, y [N]")

@@ -54,6 +54,7 @@ class Kept:
     decisions: dict[str, Decision] = field(default_factory=dict)
     improved: list[str] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)
+    workers: list[str] = field(default_factory=list)  # by which the jobs begun are run
     samples: list[Progress] = field(default_factory=list)
     waiting: Sequence[Job] = ()
     verdicts_before: Counter[Verdict] = field(default_factory=Counter)
@@ -64,6 +65,7 @@ class Kept:
 
     def begin(self, jobs: Sequence[Job], worker: str = "") -> None:
         self.begun += [job.vnnlib for job in jobs]
+        self.workers += [worker] * len(jobs)
 
     def decide(self, job: Job, decision: Decision) -> None:
         assert job.vnnlib not in self.decisions, "decided twice"

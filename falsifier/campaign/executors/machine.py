@@ -1,0 +1,96 @@
+"""What of a machine each of its workers gets: cores, memory, a GPU."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from glob import glob
+from pathlib import Path
+
+from falsifier.network.runtime import available_cores
+
+_SHARE = 0.8  # of the memory, for all workers together
+_CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def cores_of(number: int, workers: int) -> frozenset[int] | None:
+    """The cores of one of several workers: parts of equal size, or one each where workers are more. None: all."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    cores = sorted(os.sched_getaffinity(0))
+    if workers >= len(cores):
+        return frozenset([cores[number % len(cores)]])
+    each, more = divmod(len(cores), workers)
+    first = number * each + min(number, more)
+    return frozenset(cores[first : first + each + (number < more)])
+
+
+def default_workers() -> int:
+    """As many as there are cores."""
+    return available_cores()
+
+
+def memory_of(workers: int) -> int | None:
+    """Bytes that each of several workers may take: an equal share of the machine's memory, or of the control group's
+    where that is less. None where the machine does not say.
+    """
+    total = _machine_memory()
+    return None if total is None else int(_SHARE * total / workers)
+
+
+def _machine_memory() -> int | None:
+    known = []
+    with suppress(OSError, ValueError, AttributeError):
+        known.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    for path in _CGROUPS:
+        with suppress(OSError, ValueError):  # "max" is no number
+            known.append(int(Path(path).read_text()))
+    return min((size for size in known if size > 0), default=None)
+
+
+def resident(process: int) -> int:
+    """Bytes of memory that a process holds; 0 where that is unknown."""
+    try:
+        with open(f"/proc/{process}/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def environment(number: int, cores: frozenset[int] | None, device: str) -> dict[str, str]:
+    """The environment of a worker: its threads, and of several GPUs its own, in turn."""
+    made = dict(os.environ)
+    if cores is not None:
+        for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+            made.setdefault(variable, str(len(cores)))
+    if device in ("auto", "cuda"):
+        seen = gpus(os.environ, glob("/dev/nvidia[0-9]*"))
+        if len(seen) > 1:
+            made["CUDA_VISIBLE_DEVICES"] = seen[number % len(seen)]
+    return made
+
+
+def gpus(given: Mapping[str, str], devices: Sequence[str]) -> list[str]:
+    """The GPUs that an environment lets a process use, as it names them; devices: the driver's device files."""
+    text = given.get("CUDA_VISIBLE_DEVICES")
+    if text is None:
+        return [str(number) for number in range(len(devices))]
+    return [name.strip() for name in text.split(",") if name.strip() not in ("", "-1")]
+
+
+def descendants() -> list[int]:
+    """The processes that this one started, and those that they did."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        with suppress(OSError, ValueError, IndexError):
+            # after the name in brackets, which may hold anything, the second field is the parent
+            parent = int(Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split()[1])
+            children.setdefault(parent, []).append(int(name))
+    found: list[int] = []
+    waiting = [os.getpid()]
+    while waiting:
+        more = children.get(waiting.pop(), [])
+        found += more
+        waiting += more
+    return found
