@@ -103,6 +103,7 @@ class Kept:
         """Raises InputError where the folder cannot be made, or holds witnesses already."""
         self._results, self._folder = results, None if folder is None else Path(folder)
         self._written: list[Appraised] = []
+        self._answer: Witness | None = None  # in the results file
         self._next = -math.inf  # reading of the clock before which nothing is written
         if self._folder is not None:
             if (self._folder / _INDEX).exists():
@@ -113,20 +114,24 @@ class Kept:
                 raise InputError(f"{self._folder}: cannot be made ({error.strerror})") from None
 
     def keep(self, result: Result) -> None:
-        """Write what is new, unless the last writing was so dear that the next has to wait. Raises InputError."""
+        """Write what is new; what only betters the last waits where that was dear to write. Raises InputError."""
         start = time.monotonic()
-        if start < self._next or result.witness is None or result.query is None:
+        if result.witness is None or result.query is None:
+            return
+        if start < self._next and len(result.witnesses) == len(self._written):
             return
         from falsifier.witness.text import write_witness
 
-        if self._results is not None:
+        if self._results is not None and result.witness is not self._answer:
             self._results.write(f"{result.verdict.value}\n{write_witness(result.query, result.witness)}")
+            self._answer = result.witness
         self.write_folder(result)
         now = time.monotonic()
         self._next = now + _SHARE * (now - start)
 
     def write_folder(self, result: Result) -> None:
         """Write what is new into the folder, if there is one. Raises InputError."""
+        written, self._written = self._written, list(result.witnesses)
         if self._folder is None or not result.witnesses or result.query is None:
             return
         import json
@@ -137,7 +142,7 @@ class Kept:
         try:
             for number, found in enumerate(result.witnesses):
                 name = f"{number + 1:04}.counterexample"
-                if number >= len(self._written) or self._written[number] is not found:
+                if number >= len(written) or written[number] is not found:
                     replace_text(self._folder / name, write_witness(result.query, found.witness))
                 entries.append({"file": name, **found.to_json()})
             best = next(i for i, found in enumerate(result.witnesses) if found.witness is result.witness)
@@ -145,7 +150,6 @@ class Kept:
             replace_text(self._folder / _INDEX, json.dumps(index, indent=1, allow_nan=False) + "\n")
         except OSError as error:
             raise InputError(f"{self._folder}: cannot be written ({error.strerror})") from None
-        self._written = list(result.witnesses)
 
 
 def summary(result: Result) -> str:

@@ -11,6 +11,7 @@ from command import falsifier
 
 from falsifier.campaign.audit import Finding, Word, audit_of_query, audit_of_rows, tally
 from falsifier.campaign.plan import arranged, read_instances
+from falsifier.cli import main
 from falsifier.instance import parse_networks
 from falsifier.network import reference
 from falsifier.query import read
@@ -167,8 +168,16 @@ def test_the_command_over_a_folder_of_one_query(folder: Path) -> None:
         (["c/a.vnnlib", "out", "--network", "c/net.onnx"], "holds no witness"),
     ],
 )
-def test_bad_arguments_are_one_line(folder: Path, arguments: list[str], text: str) -> None:
-    done = falsifier("check", *arguments, cwd=folder)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert text in done.stderr
-    assert done.stderr.count("\n") == 1
+def test_bad_arguments_are_one_line(
+    folder: Path,
+    arguments: list[str],
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    assert main(["check", *arguments]) == 2
+    stdout, stderr = capfd.readouterr()
+    assert stdout == ""
+    assert text in stderr
+    assert stderr.count("\n") == 1

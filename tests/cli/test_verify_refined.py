@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 from command import ENVIRONMENT, falsifier
 
+from falsifier.cli import main
+
 SEVERAL = "(assert (or (and (>= Y_0 0.25)) (and (>= Y_1 0.5)) (and (>= Y_2 0.75))))\n"
 
 
@@ -53,6 +55,29 @@ def test_a_folder_of_witnesses_with_an_index(folder: Path) -> None:
 def test_distinct_by_distance(folder: Path) -> None:
     verify(folder, "--all-witnesses", "4", "--distinct", "distance", "--apart", "0.4", "--witnesses", "more")
     assert [entry["distance"] >= 0.4 for entry in index(folder)["witnesses"][1:]] == [True] * 3
+
+
+def test_the_deepest(folder: Path) -> None:
+    """The greatest margin is 0.75, of the first disjunct."""
+    (folder / "start.txt").write_text("sat\n((X_0 0.5)\n(X_1 -0.5)\n(X_2 0))\n")
+    options = ["--deepen", "--witnesses", "more", "--results", "r.txt", "--max-evaluations", "3000"]
+    done = verify(folder, *options, "--from", "start.txt")
+    first, best = index(folder)["witnesses"]
+    assert best["margin"] == 0.75
+    assert first["margin"] == 0.25
+    assert done.stderr.endswith("; margin 0.75, of the first witness 0.25\n")
+    assert index(folder)["best"] == best["file"]
+    assert done.stdout == (folder / "r.txt").read_text() == "sat\n" + (folder / "more" / best["file"]).read_text()
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_the_nearest_to_a_point_and_to_a_witness(folder: Path, norm: str) -> None:
+    """From (-0.25, 0.25, 0.5) the nearest are (-0.25, 0.5, 0.5) and (-0.25, 0.25, 0.75)."""
+    np.save(folder / "point.npy", np.array([-0.25, 0.25, 0.5]))
+    (folder / "witness.txt").write_text("sat\n((X_0 -0.25)\n(X_1 0.25)\n(X_2 0.5))\n")
+    place = "point.npy" if norm == "l2" else "witness.txt"
+    done = verify(folder, "--nearest", place, "--norm", norm, "--max-evaluations", "3000")
+    assert float(done.stderr.split("; distance ")[1].split(",")[0]) == pytest.approx(0.25, rel=1e-5)
 
 
 def test_from_a_witness_that_is_there(folder: Path) -> None:
@@ -127,12 +152,16 @@ def test_without_a_witness_nothing_is_written(folder: Path) -> None:
         (["--nearest", "net.onnx"], "a 1.0 witness has the form"),
     ],
 )
-def test_bad_arguments_are_one_line(folder: Path, more: list[str], text: str) -> None:
+def test_bad_arguments_are_one_line(
+    folder: Path, more: list[str], text: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     (folder / "start.txt").write_text("((X_0 0)(X_1 0)(X_2 0))\n")
     np.save(folder / "short.npy", np.zeros(2))
     (folder / "old").mkdir()
     (folder / "old/index.json").write_text("{}")
-    done = verify(folder, *more)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert text in done.stderr
-    assert done.stderr.count("\n") == 1
+    monkeypatch.chdir(folder)
+    assert main(["verify", "prop.vnnlib", "--network", "net.onnx", *more]) == 2
+    stdout, stderr = capfd.readouterr()
+    assert stdout == ""
+    assert text in stderr
+    assert stderr.count("\n") == 1

@@ -31,6 +31,10 @@ class Metric:
         """Of one full point `[n]`."""
         return float(self._reduced(np.asarray(point, np.float64)[None] - self.reference)[0])
 
+    def rounding(self, problem: Problem) -> float:
+        """A distance that no other point of the networks' type need be nearer than."""
+        return float(np.finfo(problem.dtype).eps) * self.of_full(0 * self.reference)
+
     def of_lanes(self, problem: Problem, points: Array) -> NDArray[np.float64]:
         """Of points `[b, f]`: `[b]` on the host, of what the networks would see."""
         there = as_like(self.reference, problem.like, problem.dtype)

@@ -53,7 +53,7 @@ class Nearer:
             some, aims = points[as_like(chosen, problem.like)], target[chosen]
             some, depth = self._walked(run, problem, some, aims, depth[chosen])
             self._show(run, problem, some, aims, depth)
-        if self._vain.enough(run):
+        if self._vain.enough(run) or self.distance <= self.metric.rounding(problem):
             run.close()
 
     def _walked(
