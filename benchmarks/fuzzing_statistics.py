@@ -1,5 +1,4 @@
-"""The paper's statistics: two-sided Mann-Whitney U, Benjamini-Hochberg, Cohen's d with its thresholds, printed as a
-table.
+"""The paper's statistics (`falsifier.campaign.report.statistics`) over all pairs, with its thresholds, as a table.
 
 Needs scipy, which comes with the extra [experiments].
 """
@@ -12,7 +11,8 @@ from itertools import combinations
 
 import numpy as np
 
-ALPHA = 0.05
+from falsifier.campaign.report.statistics import ALPHA, benjamini_hochberg, cohens_d, mann_whitney
+
 THRESHOLDS = ((13.0, "large"), (9.0, "medium"), (6.0, "small"))  # of |d|; below the last they count as equal
 NO_SCIPY = "the tables need scipy, which comes with the extra [experiments]: pip install 'vnn-falsifier[experiments]'"
 
@@ -27,38 +27,6 @@ class Comparison:
     adjusted: float
     d: float
     effect: str
-
-
-def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
-    """The two-sided p-value; 1 where all values are equal. Raises ImportError without scipy."""
-    from scipy.stats import mannwhitneyu
-
-    if len(set(a) | set(b)) == 1:
-        return 1.0
-    return float(mannwhitneyu(a, b, alternative="two-sided").pvalue)
-
-
-def benjamini_hochberg(p: Sequence[float]) -> list[float]:
-    """Adjusted p-values in the order given: the least p_j * m / rank_j over all p_j >= p, at most 1."""
-    values = np.asarray(p, float)
-    order = np.argsort(values)
-    scaled = values[order] * len(values) / np.arange(1, len(values) + 1)
-    adjusted = np.minimum.accumulate(scaled[::-1])[::-1]
-    out = np.empty(len(values))
-    out[order] = np.minimum(adjusted, 1.0)
-    return [float(x) for x in out]
-
-
-def cohens_d(a: Sequence[float], b: Sequence[float]) -> float:
-    """Difference of the means over the pooled standard deviation; infinite where nothing varies but the means
-    differ."""
-    x, y = np.asarray(a, float), np.asarray(b, float)
-    weights = len(x) + len(y) - 2
-    pooled = np.sqrt(((len(x) - 1) * x.var(ddof=1) + (len(y) - 1) * y.var(ddof=1)) / weights)
-    difference = x.mean() - y.mean()
-    if pooled == 0:
-        return 0.0 if difference == 0 else float(np.copysign(np.inf, difference))
-    return float(difference / pooled)
 
 
 def effect(d: float, adjusted: float) -> str:

@@ -30,6 +30,7 @@ def test_the_wheel_holds_both_packages_and_nothing_else(wheel: Path) -> None:
     assert "falsifier_adapters/py.typed" in names
     modules = {p.relative_to(ROOT).as_posix() for p in (ROOT / "falsifier").rglob("*.py")}
     assert modules <= set(names)
+    assert {f"falsifier/campaign/report/page.{end}" for end in ("html", "css", "js")} <= set(names)
 
 
 def test_every_module_of_the_wheel_imports(wheel: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ COMMANDS = (
     "campaign",
     "export",
     "merge",
+    "report",
     "fuzz",
     "check",
     "explain",
@@ -42,6 +43,7 @@ Finds inputs of neural networks that satisfy a VNN-LIB query, that is, counterex
   campaign  search many instances together: instances.csv, or a data set of samples
   export    write results.csv and witnesses from the record of a campaign
   merge     make one record of those of several campaigns
+  report    show what a campaign found as one HTML page
   fuzz      look for inputs that make a network fail, without a query
   check     judge a witness, of this tool or of any other
   explain   say in plain words what a query asks for
@@ -54,7 +56,10 @@ Finds inputs of neural networks that satisfy a VNN-LIB query, that is, counterex
   prepass   behave as a VNN-COMP tool folder: falsify first, then run another tool
   serve     prepare one instance and wait for its run; the competition's scripts use it
 """
-_EXTRAS = {"onnxruntime": "cpu", "torch": "torch", "ray": "ray"}  # packages of extras, which may be missing
+# packages that come with an extra, which may have been left out
+_EXTRAS = {"onnxruntime": "cpu", "torch": "torch", "ray": "ray"} | dict.fromkeys(
+    ("jinja2", "matplotlib", "PIL", "scipy"), "report"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -10,24 +10,13 @@ import numpy as np
 import pytest
 from batch_fuzzing import experiments, fuzz
 from fuzzing_specifications import FAMILIES, Family, specifications
-from fuzzing_statistics import benjamini_hochberg, cohens_d, compared, effect, grid, table
+from fuzzing_statistics import compared, effect, grid, table
 
 from falsifier.search.recipes import our_recipe, paper_recipe
 
 pytest.importorskip("scipy", reason="the extra [experiments]")
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-
-
-def test_benjamini_hochberg_by_hand() -> None:
-    assert benjamini_hochberg([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.02, 0.04, 0.04, 0.02])
-    assert benjamini_hochberg([0.9, 1.0]) == [1.0, 1.0]
-
-
-def test_cohens_d_by_hand() -> None:
-    assert cohens_d([1, 2, 3], [3, 4, 5]) == pytest.approx(-2)
-    assert cohens_d([1, 1], [1, 1]) == 0
-    assert cohens_d([2, 2], [1, 1]) == np.inf
 
 
 def test_effects_have_the_papers_thresholds() -> None:

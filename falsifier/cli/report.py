@@ -1,0 +1,41 @@
+"""`falsifier report`: a campaign's record as one HTML page, complete in itself."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from falsifier.cli.arguments import Parser, non_negative_int
+
+
+def run(words: list[str], started: float) -> int:
+    """Write the page and say where it is."""
+    options = _parser().parse_args(words)
+
+    from falsifier.campaign.report.data import record_folder
+    from falsifier.campaign.report.page import PICTURES, write_report
+
+    campaign = Path(options.campaign)
+    out = Path(options.out) if options.out is not None else record_folder(campaign) / "report.html"
+    against = None if options.against is None else Path(options.against)
+    pictures = PICTURES if options.pictures is None else options.pictures
+    recorded = write_report(campaign, out, against, pictures)
+    print(out)
+    if not recorded.ended:
+        print("falsifier: the campaign has not ended: this is its record so far", file=sys.stderr)
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "report",
+        "Write what a campaign found as one HTML page that needs no network: the instances, time and evaluations, "
+        "open disjuncts nearest first, witnesses as pictures. The campaign may still run, or have been interrupted.",
+    )
+    parser.add_argument("campaign", metavar="CAMPAIGN", help="the folder that campaign wrote (--out), or its record")
+    parser.add_argument("--out", metavar="FILE", help="where the page goes (default report.html beside the record)")
+    parser.add_argument("--against", metavar="OTHER", help="another campaign to compare with: gained, lost, speed")
+    parser.add_argument(
+        "--pictures", type=non_negative_int, metavar="N", help="of how many witnesses there are pictures (default 24)"
+    )
+    return parser
