@@ -5,3 +5,5 @@
 : "${FALSIFIER_RNG_SEED:=0}"  # the state of all random draws
 : "${FALSIFIER_PYTHON:=}"     # another interpreter than that of install_tool.sh
 : "${FALSIFIER_WORKER:=}"     # off: prepare_instance.sh starts no worker; a number: seconds that one waits for its run
+# A setting of the hand-off without one is said, and nothing else: to refuse it here would cost the instance.
+[[ $FALSIFIER_THEN || ! $FALSIFIER_CONFIG$FALSIFIER_THEN_AFTER ]] || echo "settings.sh: FALSIFIER_CONFIG and FALSIFIER_THEN_AFTER do nothing without FALSIFIER_THEN, which is empty" >&2

@@ -227,3 +227,15 @@ def test_the_submission_file_holds_what_the_system_asks_for() -> None:
     assert set(values) == {"name", "scripts_dir", "description"} | flags
     assert {values[flag] for flag in flags} == {"False"}
     assert (SCRIPTS.parent / values["scripts_dir"]).samefile(SCRIPTS)
+
+
+@pytest.mark.parametrize("name", ["FALSIFIER_CONFIG", "FALSIFIER_THEN_AFTER"])
+def test_settings_of_a_hand_off_that_nobody_asked_for_cost_a_line(
+    easy: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "1")
+    outcome = run_instance("net.onnx", "prop.vnnlib", "60", easy)
+    assert (outcome.status, outcome.word) == (0, "sat")
+    assert "do nothing without FALSIFIER_THEN, which is empty" in outcome.stderr
+    monkeypatch.delenv(name)
+    assert "FALSIFIER_THEN, which" not in run_instance("net.onnx", "prop.vnnlib", "60", easy).stderr
