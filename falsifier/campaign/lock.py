@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+from functools import partial
 from pathlib import Path
+from weakref import ref
 
 from falsifier.errors import InputError
 
@@ -14,7 +16,8 @@ FILE = "campaign.lock"
 class FolderLock:
     """Held from construction to `release`, or to the end of the process, however that comes.
 
-    The lock belongs to an open file, which children that are started by exec do not get.
+    The lock belongs to an open file, which no child keeps: one that is started by exec does not get it, and one that is
+    forked closes it, or it would hold the folder after the death of its parent.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -35,6 +38,7 @@ class FolderLock:
         except OSError as error:
             os.close(self._file)
             raise InputError(f"{path}: cannot be locked: {error.strerror}") from None
+        os.register_at_fork(after_in_child=partial(_let_go, ref(self)))  # what is registered stays so
 
     def __enter__(self) -> FolderLock:
         return self
@@ -47,3 +51,9 @@ class FolderLock:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+
+def _let_go(lock: ref[FolderLock]) -> None:
+    held = lock()
+    if held is not None:
+        held.release()

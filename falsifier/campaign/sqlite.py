@@ -58,6 +58,7 @@ class SqliteRecord:
         self.folder, self._path = folder, folder / DATABASE
         self.lock = threading.Lock()  # held while an answer is written: whoever ends the process takes it first
         self._clock, self._begun, self._sampled = clock, clock(), -float("inf")
+        self._unsampled: Progress | None = None
         self._demand_free(resume)
         self._folder_lock = FolderLock(folder)
         self._exports = Exports(folder)
@@ -145,26 +146,16 @@ class SqliteRecord:
 
     def progress(self, progress: Progress) -> None:
         seconds = self._clock() - self._begun
+        self._unsampled = progress
         if seconds - self._sampled < _SAMPLE:
             return
-        self._sampled = seconds
         with self.lock, self._step(lasting=True) as database:
-            database.execute(
-                "insert into progress values (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    round(seconds, 3),
-                    self._session,
-                    progress.total - sum(progress.verdicts.values()),
-                    progress.verdicts.get(Verdict.SAT, 0),
-                    progress.lanes,
-                    progress.evaluations,
-                    progress.coverage,
-                ),
-            )
+            self._sample(database, seconds)
 
     def close(self) -> None:
         with self.lock:
             with self._step() as database:
+                self._sample(database, self._clock() - self._begun)  # how it ended
                 self._sessions[-1]["ended"] = ended = now()
                 self._put(database, sessions=self._sessions, ended=ended)
             with told(self._path):
@@ -249,6 +240,22 @@ class SqliteRecord:
                 raise
             if lasting and self._log:
                 database.execute("pragma synchronous = normal")
+
+    def _sample(self, database: sqlite3.Connection, seconds: float) -> None:
+        """Keep the progress that was told last, if it has not been kept."""
+        progress, self._unsampled, self._sampled = self._unsampled, None, seconds
+        if progress is None:
+            return
+        row = (
+            round(seconds, 3),
+            self._session,
+            progress.total - sum(progress.verdicts.values()),
+            progress.verdicts.get(Verdict.SAT, 0),
+            progress.lanes,
+            progress.evaluations,
+            progress.coverage,
+        )
+        database.execute("insert into progress values (?, ?, ?, ?, ?, ?, ?)", row)
 
     def _insert(self, database: sqlite3.Connection, job: Job, started: float, worker: str) -> int:
         """An attempt that is under way; its number."""

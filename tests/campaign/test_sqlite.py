@@ -113,6 +113,8 @@ def test_samples_of_the_progress_are_a_second_apart(tmp_path: Path) -> None:
     found = asked(tmp_path, "select time, session, open, falsified, lanes, evaluations, coverage from progress")
     assert [row[0] for row in found] == pytest.approx([0.0, 1.0, 2.0, 3.0], abs=0.11)
     assert found[0][1:] == (0, 2, 0, 64, 0, None)
+    record.close()
+    assert asked(tmp_path, "select time, evaluations from progress")[-1] == (3.4, 34)  # how it ended
 
 
 def test_a_folder_that_holds_results_or_a_record_is_not_touched(tmp_path: Path) -> None:
