@@ -15,7 +15,7 @@ def run(words: list[str], started: float) -> int:
     options = _parser().parse_args(words)
     networks = parse_networks(options.network)
     if not networks:
-        raise InputError(f"{options.query}: give its network with --network FILE")
+        raise InputError(f"{options.query}: give its network with --network FILE, several as --network NAME=FILE each")
 
     from falsifier.arguments import as_networks
     from falsifier.query import read
