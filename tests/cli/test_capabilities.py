@@ -35,7 +35,13 @@ LIVE = {
     "LIN": network("f") + BOX + asserts("(>= (+ (* 2.0 Y_f[0,0]) X_f[0,0]) 5.9)"),
     "POLY": network("f") + BOX + asserts("(>= (* Y_f[0,0] X_f[0,0]) 3.9)", "(!= X_f[0,0] 2.0)"),
 }
-TOPICS = ("hidden-node", "multiple-input-output", "multiple-network", "multiple-node-comparison", "arithmetic-complexity")
+TOPICS = (
+    "hidden-node",
+    "multiple-input-output",
+    "multiple-network",
+    "multiple-node-comparison",
+    "arithmetic-complexity",
+)
 CLAIMED_TYPES = "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool real".split()
 
 
