@@ -42,7 +42,8 @@ TOPICS = (
     "multiple-node-comparison",
     "arithmetic-complexity",
 )
-CLAIMED_TYPES = "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool real".split()
+INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+CLAIMED_TYPES = ["float16", "float32", "float64", *INTEGERS, "bool", "real"]
 
 
 def lines(topic: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -68,7 +69,7 @@ def test_every_theory_has_a_query(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("name", LIVE)
 def test_theories(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = VERSION + LIVE[name]
-    models_of = {"OUTC": models.affine([[1], [0.5]], [0, 1]), "MIO": models.two_outputs()}
+    models_of = {"OUTC": models.affine(np.array([[1], [0.5]]), [0, 1]), "MIO": models.two_outputs()}
     given = {"f": models_of.get(name, bent())}
     if "network g" in text and "equal-to" not in text:
         given["g"] = bent()
