@@ -48,6 +48,8 @@ def parse_network(argument: str) -> tuple[NamedNetwork, ...]:
         return _parse_list(text)
     name, equals, path = text.partition("=")
     if equals and name.isidentifier():
+        if not path:
+            raise InputError(f"network {name} is given without a file: write {name}=FILE")
         return (NamedNetwork(name, Path(path)),)
     return (NamedNetwork(None, Path(text)),)
 

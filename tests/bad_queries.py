@@ -106,6 +106,10 @@ MISTAKES: dict[str, Mistake] = {
     "nameless among several": Mistake(
         VERSION + F + ISOMORPHIC + BOX + SAME + ASKED, r"give each as NAME=FILE", ("net.onnx", "g=net.onnx")
     ),
+    "name unknown": Mistake(ONE, r"declares no network 'h', only f", ("h=net.onnx",)),
+    "given twice": Mistake(ONE, r"network f is given 2 times: give each network once", ("f=net.onnx", "f=net.onnx")),
+    "name without a file": Mistake(ONE, r"network f is given without a file: write f=FILE", ("f=",)),
+    "none given": Mistake(TWO, r"give its network with --network FILE, several as --network NAME=FILE each", ()),
     "isomorphic in another type": Mistake(
         (VERSION + F + ISOMORPHIC + BOX + SAME + ASKED).replace("float32", "real"),
         r"g is isomorphic to f, but its tensor X .* has float64 where X has float32",
@@ -123,6 +127,24 @@ MISTAKES: dict[str, Mistake] = {
     "no such tensor": one("(<= X_f[0,0] 1.0)", r"'nowhere'", network("f", n=2, hidden=HIDDEN.replace("t0", "nowhere"))),
     "hidden of another size": one(
         "(<= X_f[0,0] 1.0)", r"H has shape \[1, 5\]", network("f", n=2, hidden=HIDDEN.replace("[1,2]", "[1,5]"))
+    ),
+    "too many outputs": one(
+        "(<= X_f[0,0] 1.0)",
+        r"network f declares 2 outputs, its model has 1",
+        F.replace("(declare-output", "(declare-output V float32 [1]) (declare-output"),
+    ),
+    "output of another size": one(
+        "(<= X_f[0,0] 1.0)", r"Y_f has shape \[1, 3\], the ONNX tensor Y has \[1, 1\]", network("f", n=2, m=3)
+    ),
+    "hidden of another type": one(
+        "(<= X_f[0,0] 1.0)",
+        r"H is declared int64, the ONNX tensor has float32",
+        network("f", n=2, hidden=HIDDEN.replace("float32", "int64")),
+    ),
+    "hidden in the other network": Mistake(
+        VERSION + F + network("g", "(isomorphic-to f) ", n=2, hidden=HIDDEN) + BOX + SAME + ASKED,
+        r"other.onnx: the model has no tensor 't0', which the query declares hidden; it has Y",
+        ("f=net.onnx", "g=other.onnx"),
     ),
     # regions
     "input without bounds": Mistake(

@@ -26,7 +26,7 @@ def run(words: list[str], started: float) -> int:
         raise InputError("give QUERY and WITNESS, or a folder and --instances (falsifier check --help says more)")
     networks = parse_networks(options.network)
     if not networks:
-        raise InputError(f"{options.query}: give its network with --network FILE")
+        raise InputError(f"{options.query}: give its network with --network FILE, several as --network NAME=FILE each")
     from falsifier.query import read
 
     witness = Path(options.witness)

@@ -112,7 +112,9 @@ class Verification:
     def falsify(self) -> Result:
         """Search, from the files to the result."""
         if not self.instance.networks:
-            raise InputError(f"{self.instance.query}: give its network with --network FILE")
+            raise InputError(
+                f"{self.instance.query}: give its network with --network FILE, several as --network NAME=FILE each"
+            )
         if self.prepared is None:
             from falsifier.falsify import Prepared
 

@@ -190,6 +190,7 @@ def _check_bounded(floors: _Floors, alive: NDArray[np.bool_], where: Layout, fol
     if not alive.any():
         return
     edge = np.where(where.vast, np.stack([where.least, -where.greatest]), -np.inf)
+    edge[0, where.least == 0] = -np.inf  # where unsigned integers begin is as good as a bound
     open_shared = (floors.shared[0] <= edge) & ~follows
     open_shared[:, floors.columns] = False
     open_own = np.any(floors.own[0][alive] <= edge[:, floors.columns], axis=0) & ~follows[floors.columns]

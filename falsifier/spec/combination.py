@@ -31,6 +31,7 @@ _EPS, _TINY = Fraction(float(np.finfo(np.float32).eps)), Fraction(float(np.finfo
 _SAFE = 4  # times what an operation may be off
 _STEPS = (12, 60)  # of a projection: most polytopes have points, which few steps find
 _FAR = 1e-7  # what the comparisons of a polytope that is worth a judgement lack, in lengths of the unit cube
+_HOPELESS = 100.0  # times what shows that there is no point: what is left must outweigh rounding
 _FAINT = 1e-9  # of the largest weight of a combination: what is left out of it
 
 
@@ -124,7 +125,9 @@ def _weights(
     left, pushes = np.arange(t), np.zeros((t, k))
     for steps in _STEPS:
         start = np.full((len(left), g), 0.5)
-        z, pushes = nearest(start, slabs.at(left), np.zeros_like(start), np.ones_like(start), iterations=steps)
+        z, pushes = nearest(
+            start, slabs.at(left), np.zeros_like(start), np.ones_like(start), iterations=steps, hopeless=_HOPELESS
+        )
         open_ = (slabs.at(left).lack(z) > _FAR).any(axis=1)
         left, pushes = left[open_], pushes[open_]
     out = []

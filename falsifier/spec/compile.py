@@ -170,7 +170,7 @@ def _compile(context: _Context, atoms: AtomTable, normal: NormalForm, builder: T
             nowhere = distinct(
                 np.r_[nowhere, jointly_infeasible(rows, box.lower, box.upper, where, atoms, elimination)]
             )
-            why = "comparisons of inputs hold nowhere in their box together" if len(nowhere) > before else why
+            why = "comparisons of inputs contradict each other in their box" if len(nowhere) > before else why
     if len(nowhere) == int(box.alive.sum()):
         return spec(reason=f"empty input set: {why}" + " in every disjunct" * (t > 1))
     if builder is None:

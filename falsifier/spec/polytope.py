@@ -63,13 +63,20 @@ class Slabs:
 
 
 def nearest(
-    y: Floats, slabs: Slabs, lower: Floats, upper: Floats, enough: Floats | float = 0.0, iterations: int = 30
+    y: Floats,
+    slabs: Slabs,
+    lower: Floats,
+    upper: Floats,
+    enough: Floats | float = 0.0,
+    iterations: int = 30,
+    hopeless: float = 1.0,
 ) -> tuple[Floats, Floats]:
     """The nearest points `[b, f]` to `y` `[b, f]`, and the rows' weights `[b, k]` by which they were found.
 
     lower, upper `[b, f]`; enough `[b, k]`: what rows may lack in the end. Points lie in the box always, in the slabs
-    where the steps sufficed and the polytope is not empty. Where it is empty the weights grow along a combination of
-    rows that shows it, as a rule.
+    where the steps sufficed and the polytope is not empty. Where it is empty weights grow without end, and the dual
+    function beyond half the square of the box's farthest point: then they are those of a combination of rows that holds
+    nowhere in the box. Lanes end there, or at `hopeless` times that.
     """
     weight = np.zeros(slabs.low.shape)
     z = np.clip(y, lower, upper)
@@ -79,7 +86,7 @@ def nearest(
     for _ in range(iterations):
         if not left.size:
             break
-        part = _Part(y[left], slabs.at(left), lower[left], upper[left], enough[left])
+        part = _Part(y[left], slabs.at(left), lower[left], upper[left], enough[left], hopeless)
         weight[left], z[left], damping[left], done = part.step(weight[left], damping[left])
         left = left[~done]
     return z, weight
@@ -88,8 +95,10 @@ def nearest(
 class _Part:
     """Some lanes, with what a step needs of them."""
 
-    def __init__(self, y: Floats, slabs: Slabs, lower: Floats, upper: Floats, enough: Floats) -> None:
+    def __init__(self, y: Floats, slabs: Slabs, lower: Floats, upper: Floats, enough: Floats, hopeless: float) -> None:
         self.y, self.slabs, self.lower, self.upper, self.enough = y, slabs, lower, upper, enough
+        farthest = np.maximum(np.abs(y - lower), np.abs(upper - y))
+        self.most = hopeless * (0.5 * np.vecdot(farthest, farthest) + _MET)
 
     def step(self, weight: Floats, damping: Floats) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
         """Weights `[b, k]`, points `[b, f]` and damping `[b]` after a step, and which lanes are at their end."""
@@ -101,11 +110,13 @@ class _Part:
         sign = np.where(weight == 0, np.sign(slope), np.sign(weight))
         moved = np.where(moved * sign > 0, moved, 0.0)
         after = np.clip(self.y + slabs.pushed(moved), self.lower, self.upper)
-        rose = self._dual(after, moved) >= self._dual(z, weight)
+        before, value = self._dual(z, weight), self._dual(after, moved)
+        rose = value >= before
         damping = np.clip(damping * np.where(rose, _EASED, _TIGHTENED), _LEAST_DAMPING, 1e3)
         weight = np.where(rose[:, None], moved, weight)
         z = np.where(rose[:, None], after, z)
-        return weight, z, damping, np.all(np.abs(self._slope(z, weight)) <= self.enough, axis=1)
+        done = np.all(np.abs(self._slope(z, weight)) <= self.enough, axis=1)
+        return weight, z, damping, done | (np.maximum(value, before) > self.most)
 
     def _slope(self, z: Floats, weight: Floats) -> Floats:
         """The gradient of the dual function `[b, k]`: rows that push are met exactly at their end."""

@@ -36,10 +36,11 @@ _ROUNDING, _LEAST = (
     1e-9,
 )  # what is asked for beyond the ends of a form: units of rounding of its largest sum, and at
 # least a share of that, since projections stop short
-_CORRECTIONS = 8  # of curved slabs
+_CORRECTIONS = 6  # of curved slabs
+_INSIDE = 0.25  # allowances that a point must be inside of slabs to stay where it is
 _PULLS = (1e-7, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0)  # shares of the way to the centre
 _STARTS = 8  # from which the centre of a curved region is sought
-_DEPTHS = 15  # powers of 1/4 of the box's width that a centre may lie inside
+_DEPTHS = 12  # powers of 1/4 of the box's width that a centre may lie inside
 _STEPS, _BRIEF = 30, 15  # of a projection, at most; where many must fail
 
 
@@ -177,6 +178,10 @@ class Region:
         by_x = form_gradients(self._forms, number.reshape(-1, 1), np.ones((b * k, 1)), inputs, np.zeros((b * k, 0)))[1]
         return np.asarray((by_x @ self._into).reshape(b, k, -1))
 
+    def holds(self, points: NDArray[Any], target: Ints) -> Flags:
+        """Which points `[b, f]` of the targets' boxes lie in the slabs."""
+        return np.asarray((self.lack(points[:, self.columns].astype(np.float64), target) == 0).all(axis=1))
+
     # --- moves ---
 
     def settled(self, points: NDArray[Any], target: Ints) -> NDArray[Any]:
@@ -189,7 +194,7 @@ class Region:
             part = self._rounded(part, *self._bounds(target))
             points = points.copy()
             points[:, self.columns] = part
-        out = np.flatnonzero((self.lack(part, target, 0.5) != 0).any(axis=1))
+        out = np.flatnonzero((self.lack(part, target, _INSIDE) != 0).any(axis=1))
         if not out.size:
             return points
         size = max(1, _LANE_CELLS // (self._number.shape[1] * len(self.columns)))
@@ -289,7 +294,7 @@ class Region:
         return out
 
     def _outside(self, points: NDArray[Any], target: Ints) -> Ints:
-        return np.flatnonzero((self.lack(points.astype(np.float64), target, 0.25) != 0).any(axis=1))
+        return np.flatnonzero((self.lack(points.astype(np.float64), target, _INSIDE) != 0).any(axis=1))
 
     def _cast(self, x: Floats, target: Ints) -> NDArray[Any]:
         row = self._box[target]
@@ -350,7 +355,7 @@ class Region:
         length = share / np.where(usable, longest, 1.0)
         step = np.where(usable, part_slope, 0.0) * length * (upper - lower)
         there = np.clip(part + step, lower, upper)
-        out = np.flatnonzero((self.lack(there, target, 0.5) != 0).any(axis=1) & usable[:, 0])
+        out = np.flatnonzero((self.lack(there, target, _INSIDE) != 0).any(axis=1) & usable[:, 0])
         if not out.size:
             return gradient
         end = self._near(there[out], target[out], lower[out], upper[out])

@@ -1,15 +1,17 @@
-"""Planted 2.0 queries: one of each kind is found, the unsatisfiable ones are never answered with sat."""
+"""Planted 2.0 queries: one of each kind is found, the unsatisfiable ones are never answered with sat or are proved."""
 
 from __future__ import annotations
 
 import pytest
 from generated_v2 import Outcome, searched, summary
+from planted_regions import planted_regions
 from planted_v2 import SAT, UNSAT, Planted, planted
 
 from falsifier.query import parse
 from falsifier.query.theories import theories
 
 FEW = planted(1, 1, rng_seed=7)
+REGIONS = planted_regions(1, 1, rng_seed=7)
 
 
 @pytest.mark.parametrize("query", [q for q in FEW if q.expected == "sat"], ids=lambda q: q.name)
@@ -23,6 +25,13 @@ def test_never_found(query: Planted) -> None:
     outcome = searched(query, timeout=120, max_evaluations=20_000, judge=False)
     assert outcome.verdict in ("unknown", "unsat")
     assert not outcome.wrong
+
+
+@pytest.mark.parametrize("query", REGIONS, ids=lambda q: q.name)
+def test_regions(query: Planted) -> None:
+    outcome = searched(query, timeout=300, max_evaluations=40_000, judge=False)
+    assert (outcome.verdict, outcome.wrong) == (query.expected, False)
+    assert outcome.judged in ("", "exact by the door")
 
 
 def test_what_is_planted_covers_the_theories() -> None:

@@ -19,7 +19,7 @@ X = slots(0, 4)
 X0, X1, X2, X3 = X
 (Y0,) = slots(4, 1)
 BOX = bounds([0.0] * 4, [1.0] * 4)
-REASON = "empty input set: comparisons of inputs hold nowhere in their box together"
+REASON = "empty input set: comparisons of inputs contradict each other in their box"
 
 
 def reason(*assertions: Any) -> str:

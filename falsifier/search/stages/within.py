@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from falsifier.arrays import Array, as_like, beside, namespace
+from falsifier.arrays import Array, as_like, beside, namespace, to_host
 from falsifier.objective import Reduction
 from falsifier.search.allocation import spread
 from falsifier.search.pace import Work
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _FIRST, _MOST = 8, 128  # lanes
 _STEPS = 40  # of a climb
 _FRESH = 0.1  # share of lanes that start anew in a round
+_LOOKED, _LARGE = 64, 0.1  # points of the boxes, and the share of them in the region that makes other stages do
+_GAIN = 0.02  # of a margin: what counts as a gain
 
 
 class Within:
@@ -40,10 +42,22 @@ class Within:
         self._population: Population | None = None
         self._lanes = _FIRST
         self._rounds = 0
+        self._small: bool | None = None
+        self._entered = False  # whether some lane was inside
 
     def applies(self, run: Run) -> bool:
-        """Where there are gradients, and something is asked of inputs beside their boxes."""
-        return run.batched.differentiable and run.batched.region is not None
+        """Where there are gradients, and what is asked of inputs leaves little of their boxes; not for long where no
+        way in is found.
+        """
+        problem = run.batched
+        if not problem.differentiable or problem.region is None or (self._rounds and not self._entered):
+            return False
+        if self._small is None:
+            target = np.resize(run.ledger.ranked(), _LOOKED)
+            aim = as_like(target, problem.like)
+            points = place(run.rng.spawn().uniform((_LOOKED, problem.f), problem.like), *problem.box(aim))
+            self._small = bool(problem.region.holds(to_host(points), target).mean() < _LARGE)
+        return self._small
 
     def turn(self, run: Run) -> None:
         """Rounds until the time is up; the last one may be cut short."""
@@ -55,12 +69,17 @@ class Within:
             rng = run.rng.spawn()
             population, x = self._deal(run, problem, rng)
             if self._rounds == 0:
-                run.until += run.pace.now() - started  # to begin takes its time, once
+                run.until += min(run.pace.now() - started, self.slice)  # to begin takes its time, once
             reduction = Reduction.HARD if self._rounds % 2 and problem.k > 1 else Reduction.HINGE
             result = dilated_climb(run, problem, population.target, x, _STEPS, rng, reduction, inside=True)
             before = population.margin.max()
             population.accept(result.best, result.margin, rng.uniform((self._lanes,), np.empty(0)))
-            run.gained |= bool(population.margin.max() > before)  # others stand higher by leaving the region
+            after = population.margin.max()  # others stand higher, by leaving the region
+            run.gained |= bool(after > before + _GAIN * abs(before))
+            if problem.region is not None and not self._entered:
+                self._entered = bool(problem.region.holds(to_host(population.x), population.target).any())
+                if not self._entered:
+                    return
             population.renew()
             self._rounds += 1
             run.rounds += 1
