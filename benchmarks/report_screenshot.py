@@ -1,4 +1,4 @@
-"""A picture of a campaign's report: `report_screenshot.py CAMPAIGN docs/images/report.png [--against OTHER]`.
+"""A picture of a campaign's report: `report_screenshot.py CAMPAIGN OUT.png [--height 1000] [--section witnesses]`.
 
 Needs the extra [test] and Chromium. Prints the size of the picture as JSON.
 """
@@ -10,10 +10,14 @@ import io
 import json
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from browser import browser
 
 from falsifier.campaign.report.page import write_report
+
+if TYPE_CHECKING:
+    from playwright.sync_api import FloatRect
 
 
 def main() -> None:
@@ -43,9 +47,14 @@ def shot(page: Path, options: argparse.Namespace) -> bytes:
             color_scheme="dark" if options.dark else "light",
         )
         view.goto(page.as_uri())
-        if options.section:
-            return view.locator(f"#{options.section}").screenshot()
-        return view.screenshot(full_page=not options.height)
+        if not options.section:
+            return view.screenshot(full_page=not options.height)
+        box = view.locator(f"#{options.section}").bounding_box()
+        if box is None:
+            raise SystemExit(f"the page has no section {options.section}")
+        height = min(box["height"], options.height or box["height"])
+        clip: FloatRect = {"x": 0, "y": box["y"] - 16, "width": options.width, "height": height + 16}
+        return view.screenshot(full_page=True, clip=clip)
 
 
 def packed(data: bytes) -> bytes:

@@ -69,7 +69,7 @@ def write_report(campaign: Path, out: Path, against: Path | None = None, picture
         other = read_record(against)
         comparison = compare(recorded, other, differing(recorded, other))
     with witness_reader(recorded) as text_of:
-        seen = views(recorded.rows, text_of, pictures)
+        seen = views(recorded, text_of, pictures)
     _put(out, render(recorded, seen, comparison))
     return recorded
 

@@ -118,12 +118,16 @@ def solved_seconds(rows: Iterable[Row]) -> list[tuple[float, str]]:
 
 
 def continued(samples: Sequence[Sample]) -> list[Sample]:
-    """Progress with the sessions one after the other: times count the seconds at work, evaluations go on."""
+    """Progress with the sessions one after the other: times count the seconds at work, evaluations go on. So do
+    witnesses where a session counts its own: those of a merged record did.
+    """
     out: list[Sample] = []
-    start, made, session = 0.0, 0, None
+    start, made, found, session = 0.0, 0, 0, None
     for sample in samples:
         if session is not None and sample.session != session:
             start, made = out[-1].time, out[-1].evaluations
+            found = max(0, out[-1].falsified - sample.falsified)
         session = sample.session
-        out.append(Sample(start + sample.time, session, sample.falsified, made + sample.evaluations, sample.coverage))
+        time, counts = start + sample.time, (found + sample.falsified, made + sample.evaluations)
+        out.append(Sample(time, session, *counts, sample.coverage))
     return out

@@ -7,25 +7,23 @@ is left out, with the reason.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.campaign.plan import Job, QueryFile, arranged
 from falsifier.campaign.report.boxes import Box, box_of
-from falsifier.campaign.report.data import Row
+from falsifier.campaign.report.data import Recorded, Row
 from falsifier.campaign.report.pictures import ImageShape, Triple, image_shape, triple
+from falsifier.campaign.report.questions import asked, demand_file
 from falsifier.campaign.report.summary import SAT
 from falsifier.campaign.report.words import number
 from falsifier.errors import FalsifierError, InputError
-from falsifier.instance import NamedNetwork
 from falsifier.network import Network, load
-from falsifier.query import read
 from falsifier.witness.binding import bind
 from falsifier.witness.text import read_witness
 
@@ -70,7 +68,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class View:
-    """A witness. moved: how many inputs differ from the centre, of `size`; most: by how much at most."""
+    """A witness. moved: how many inputs, of `size`, differ from the centre or the sample; most: by how much at most."""
 
     row: Row
     answer: Answer | None
@@ -99,21 +97,29 @@ class Views:
         return [view for view in self.shown if view.bars]
 
 
-def views(rows: Iterable[Row], text_of: Callable[[int], str | None], most: int) -> Views:
+def views(recorded: Recorded, text_of: Callable[[int], str | None], most: int) -> Views:
     """The views of up to `most` falsified instances, the families in turn. text_of: the witness of an attempt.
 
     Nothing raises: what cannot be shown is said. Instances whose inputs are neither images nor few are passed over.
     """
     shown: list[View] = []
     missing: list[tuple[Row, str]] = []
-    candidates = in_turn(rows)
-    looker = _Looker()
+    candidates = in_turn(recorded.rows)
+    command = recorded.facts.get("command")
+    looker = _Looker(command if isinstance(command, dict) else {})
     for row in candidates:
         if len(shown) == most or len(missing) > 2 * most:
             break
         try:
             view = looker.look(row, text_of)
-        except (FalsifierError, OSError, ValueError, MemoryError) as error:
+        except (
+            FalsifierError,
+            OSError,
+            ValueError,
+            TypeError,
+            LookupError,
+            MemoryError,
+        ) as error:
             missing.append((row, str(error) or type(error).__name__))
             continue
         if view is not None:
@@ -134,7 +140,8 @@ def in_turn(rows: Iterable[Row]) -> list[Row]:
 class _Looker:
     """Looks at witnesses; keeps the few networks that it used last."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: Mapping[str, Any]) -> None:
+        self._command = command
         self._networks: OrderedDict[tuple[str, tuple[tuple[int, ...], ...]], Network] = OrderedDict()
         self._dull: set[tuple[tuple[str | None, str], ...]] = set()  # networks whose inputs nobody could look at
 
@@ -148,47 +155,39 @@ class _Looker:
         if len(row.networks) != 1:
             self._dull.add(row.networks)
             return None
-        if row.query is None:
-            raise InputError("its query is in no file")
-        network = self._loaded(Path(row.networks[0][1]), None)
-        if not _worth_looking(network.reference.inputs):
+        demand_file(row.networks[0][1])
+        if row.sample is None and not _worth_looking(self._loaded(row, None).reference.inputs):
             self._dull.add(row.networks)
             return None
-        demand_unchanged(row)
-        query = read(row.query)
+        question = asked(row, self._command)
+        query = question.query
         if len(query.networks) != 1:
             return None
-        shapes = None if query.version[0] == 1 else tuple(variable.shape for variable in query.networks[0].inputs)
-        reference = self._loaded(Path(row.networks[0][1]), shapes).reference
+        inputs = query.networks[0].inputs
+        shapes = None if query.version[0] == 1 else tuple(variable.shape for variable in inputs)
+        reference = self._loaded(row, shapes).reference
+        if not _worth_looking(reference.inputs):
+            return None
         bound = bind(query, [reference])
         text = None if row.attempt is None else text_of(row.attempt)
         if text is None:
             raise InputError("its witness is not in the record, or damaged")
-        point = np.concatenate([v.ravel() for v in bound.cast(read_witness(bound.query, text).inputs)])
+        point = np.concatenate([values.ravel() for values in bound.cast(read_witness(bound.query, text).inputs)])
         box = box_of(bound.query, reference, point.astype(np.float64))
-        return _view(row, reference, box, point.astype(np.float64), [v.name for v in bound.query.networks[0].inputs])
+        if question.sample is not None:
+            box = replace(box, centre=question.sample)
+        return _view(row, reference, box, point.astype(np.float64), [variable.name for variable in inputs])
 
-    def _loaded(self, path: Path, shapes: tuple[tuple[int, ...], ...] | None) -> Network:
-        key = (str(path), shapes or ())
+    def _loaded(self, row: Row, shapes: tuple[tuple[int, ...], ...] | None) -> Network:
+        path = row.networks[0][1]
+        key = (path, shapes or ())
         if key not in self._networks:
-            network = load(path)
+            network = load(Path(path))
             self._networks[key] = network if shapes is None else network.shaped(shapes, ())
             while len(self._networks) > _MOST_NETWORKS:
                 self._networks.popitem(last=False)
         self._networks.move_to_end(key)
         return self._networks[key]
-
-
-def demand_unchanged(row: Row) -> None:
-    """Raise InputError where a file is not what the campaign read, or is gone."""
-    assert row.query is not None
-    networks = tuple(NamedNetwork(name, Path(path)) for name, path in row.networks)
-    (job,) = arranged([Job(row.family, row.onnx, row.vnnlib, 0.0, networks, QueryFile(Path(row.query)))])
-    if job.fault:
-        raise InputError(job.fault)
-    for what, now, then in (("network", job.network_hash, row.network_hash), ("query", job.query_hash, row.query_hash)):
-        if now != then:
-            raise InputError(f"its {what} has changed since")
 
 
 def _worth_looking(inputs: Sequence[TensorInfo]) -> bool:

@@ -47,3 +47,5 @@ def test_the_nearest_open_instance_comes_first_and_so_do_its_disjuncts(tmp_path:
 def test_sessions_follow_one_another() -> None:
     samples = [Sample(1, 0, 1, 10, None), Sample(3, 0, 2, 40, 0.5), Sample(1, 1, 2, 5, None)]
     assert [(s.time, s.evaluations) for s in continued(samples)] == [(1, 10), (3, 40), (4, pytest.approx(45))]
+    shards = [Sample(1, 0, 3, 10, None), Sample(1, 1, 0, 1, None), Sample(2, 1, 2, 4, None)]
+    assert [s.falsified for s in continued(shards)] == [3, 3, 5]
