@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from falsifier.arrays import Array, Rng, as_like, namespace, to_float64, to_host
 from falsifier.objective import Reduction
 from falsifier.search.allocation import spread
-from falsifier.search.pace import Work
+from falsifier.search.pace import Work, work_of
 from falsifier.search.refine.ask import Ask
+from falsifier.search.refine.rounds import fitted, may
 from falsifier.search.refine.within import climb_within
 from falsifier.search.run import Run
 from falsifier.search.starts import mixed, place
@@ -65,8 +66,9 @@ class Apart:
 
     def _round(self, run: Run, problem: Problem) -> None:
         rng = run.rng.spawn()
-        lanes = max(2, min(_LANES << (self._idle // 2), _MOST_LANES, run.room()))
-        steps = min(_STEPS << self._idle, _MOST_STEPS)
+        lanes, steps = min(_LANES << (self._idle // 2), _MOST_LANES), min(_STEPS << self._idle, _MOST_STEPS)
+        lanes, steps = fitted(run, lanes, steps, Work.GRADIENT if problem.differentiable else work_of(problem))
+        lanes = max(2, lanes)
         target, x = self._starts(run, problem, rng, lanes)
         known = self._known(problem)
         lower, upper = (side + namespace(x).zeros_like(x) for side in problem.box(as_like(target, problem.like)))
@@ -75,7 +77,7 @@ class Apart:
         distance = self._distance * (1 + _SLACK * (run.rounds % 2))
         alive = cut_off(rng, known, distance, width, lower, upper, dear)
         at = np.flatnonzero(alive)
-        if not at.size or not run.going():
+        if not at.size or run.over():
             return
         rows = as_like(at, problem.like)
         found = climb_within(run, problem, target[at], x[rows], lower[rows], upper[rows], steps, rng, enough=_ENOUGH)
@@ -114,7 +116,7 @@ class Apart:
     @staticmethod
     def _influence(run: Run, problem: Problem, target: NDArray[np.int64], x: Array) -> Array | None:
         """How much the least atom of each lane changes across each coordinate `[b, f]`, 1 the most."""
-        if not problem.differentiable or not run.going(x.shape[0], Work.GRADIENT):
+        if not problem.differentiable or not may(run, x.shape[0], Work.GRADIENT):
             return None
         xp, aim = namespace(x), as_like(target, problem.like)
         with run.timed(Work.GRADIENT, x.shape[0]):

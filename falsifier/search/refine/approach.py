@@ -20,6 +20,7 @@ from falsifier.search.allocation import spread
 from falsifier.search.pace import Work, work_of
 from falsifier.search.refine.geometry import Ball, nearest_in_half_space
 from falsifier.search.refine.nearer import Nearer
+from falsifier.search.refine.rounds import fitted, may
 from falsifier.search.refine.together import approach_together, lanes_together
 from falsifier.search.refine.within import climb_within
 from falsifier.search.run import Run, host_margin
@@ -34,6 +35,7 @@ _STEPS, _MOST_STEPS = 16, 200
 _OVER = (1e-6, 1e-3, 0.02, 0.1)  # of what an atom lacks, or has beyond its bound, that a projection goes too far
 _HOME = (1.0, 1.0, 0.3, 0.1)  # share of the projection of the reference in a step, of the lane's own the rest
 _RADII = (0.999, 0.99, 0.97, 0.93, 0.85, 0.7, 0.5, 0.25)  # of the distance known
+_OUTWARDS = 64  # steps from the reference to the distance known
 _MODELS = 4  # of all atoms together, in a round of those
 _CHILDREN = 128
 
@@ -44,7 +46,7 @@ class Approach:
     name = "approach"
     growth = 1.5
 
-    def __init__(self, nearer: Nearer, seconds: float = 0.3) -> None:
+    def __init__(self, nearer: Nearer, seconds: float = 0.1) -> None:
         self.slice = seconds
         self._nearer = nearer
         self._rounds = 0
@@ -59,10 +61,15 @@ class Approach:
         work = Work.GRADIENT if problem.differentiable else work_of(problem)
         while run.going(1, work):
             rng = run.rng.spawn()
-            lanes = max(1, min(_LANES << (self._rounds // 4), _MOST_LANES, run.room()))
-            steps = min(_STEPS << (self._rounds // 2), _MOST_STEPS)
+            lanes, steps = (
+                min(_LANES << (self._rounds // 4), _MOST_LANES),
+                min(_STEPS << (self._rounds // 2), _MOST_STEPS),
+            )
+            lanes, steps = fitted(run, lanes, steps, work)
             few = min(lanes_together(problem), lanes)
-            if few and self._rounds % 3 == 1:
+            if problem.differentiable and self._rounds % 8 == 1:
+                self._walk_out(run, problem, lanes)
+            elif few and self._rounds % 3 == 1:
                 self._project_together(run, problem, rng, few)
             elif problem.differentiable and self._rounds % 2 == 0:
                 self._project(run, problem, rng, lanes, steps)
@@ -86,7 +93,7 @@ class Approach:
         best, depth = x, np.full(lanes, -np.inf)
         nearest = np.full(lanes, np.inf)
         for _ in range(steps):
-            if not run.going(lanes, Work.GRADIENT):
+            if not may(run, lanes, Work.GRADIENT):
                 break
             with run.timed(Work.GRADIENT, lanes):
                 evaluation, score, gradient = problem.ascend(x, aim, Reduction.HARD, scale, window)
@@ -103,6 +110,34 @@ class Approach:
             x = xp.where(usable[:, None], own + home[:, None] * (towards - own), x)
             x = xp.clip(x, lower, upper)
         self._nearer.take(run, problem, best, target, depth)
+
+    def _walk_out(self, run: Run, problem: Problem, lanes: int) -> None:
+        """Short steps from the reference up the gradient, or its signs, until the first lane is satisfied: plain, and
+        robust where the gradient's size means little.
+        """
+        metric, xp = self._nearer.metric, problem.xp
+        target = spread(run, lanes)
+        target[:1] = self._nearer.target
+        aim = as_like(target, problem.like)
+        lower, upper = problem.box(aim)
+        x = xp.clip(metric.free(problem) + 0 * lower, lower, upper)
+        scale, window = problem.emphasis(aim), straight_through(problem, lanes)
+        length, depth = self._nearer.distance / _OUTWARDS, np.full(lanes, -np.inf)
+        for _ in range(_OUTWARDS):
+            if not may(run, lanes, Work.GRADIENT):
+                break
+            with run.timed(Work.GRADIENT, lanes):
+                evaluation, _, gradient = problem.ascend(x, aim, Reduction.HARD, scale, window)
+            depth = host_margin(problem.depth(evaluation.slack, aim))
+            if depth.max() >= 0:
+                break
+            if metric.norm == "linf":
+                step = xp.sign(gradient)
+            else:
+                size = xp.vecdot(gradient, gradient)[:, None] ** 0.5
+                step = gradient / xp.where(size > 0, size, size + 1)
+            x = xp.clip(x + length * xp.where(xp.isfinite(step), step, 0 * step), lower, upper)
+        self._nearer.take(run, problem, x, target, depth)
 
     def _project_together(self, run: Run, problem: Problem, rng: Rng, lanes: int) -> None:
         nearer = self._nearer
@@ -152,7 +187,7 @@ class Coordinates:
     name = "coordinates"
     growth = 1.3
 
-    def __init__(self, nearer: Nearer, seconds: float = 0.3) -> None:
+    def __init__(self, nearer: Nearer, seconds: float = 0.1) -> None:
         self.slice = seconds
         self._nearer = nearer
         self._last = np.inf  # the distance that the last turn left

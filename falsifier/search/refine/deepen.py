@@ -16,6 +16,7 @@ from falsifier.search.allocation import spread
 from falsifier.search.moves import kick
 from falsifier.search.pace import Work, work_of
 from falsifier.search.refine.ask import Ask
+from falsifier.search.refine.rounds import fitted
 from falsifier.search.refine.together import climb_together, lanes_together
 from falsifier.search.refine.vain import Vain
 from falsifier.search.refine.within import climb_within
@@ -71,7 +72,7 @@ class Deepen:
     name = "deepen"
     growth = 1.5
 
-    def __init__(self, deepest: Deepest, seconds: float = 0.5) -> None:
+    def __init__(self, deepest: Deepest, seconds: float = 0.2) -> None:
         self.slice = seconds
         self._deepest = deepest
         self._rounds = 0
@@ -85,9 +86,9 @@ class Deepen:
         problem = run.batched
         while run.going():
             rng = run.rng.spawn()
-            lanes = min(_LANES << (self._rounds // 2), _MOST_LANES, run.room())
+            lanes = min(_LANES << (self._rounds // 2), _MOST_LANES)
             steps = min(_STEPS << self._rounds, _MOST_STEPS)
-            lanes, steps = _fitted(run, lanes, steps)
+            lanes, steps = fitted(run, lanes, steps, Work.GRADIENT)
             few = min(lanes_together(problem), lanes)
             target, x = self._starts(run, problem, rng, few if few and self._rounds % 2 else lanes)
             lower, upper = problem.box(as_like(target, problem.like))
@@ -118,7 +119,7 @@ class Vary:
     name = "vary"
     growth = 1.3
 
-    def __init__(self, deepest: Deepest, seconds: float = 0.3) -> None:
+    def __init__(self, deepest: Deepest, seconds: float = 0.1) -> None:
         self.slice = seconds
         self._deepest = deepest
 
@@ -149,14 +150,3 @@ class Vary:
                 evaluation = problem.evaluate(x, aim)
             depth = host_margin(problem.depth(evaluation.slack, aim))
             self._deepest.show(run, problem, x, target, depth)
-
-
-def _fitted(run: Run, lanes: int, steps: int) -> tuple[int, int]:
-    """Lanes and steps that the turn has time for, at least a few of each."""
-    each = run.pace.seconds(Work.GRADIENT)
-    left = run.left()
-    if each is None or not each > 0 or lanes * steps * each <= left:
-        return lanes, steps
-    affordable = max(left, 0.0) / each
-    lanes = int(np.clip(affordable / steps, min(4, lanes), lanes))
-    return lanes, int(np.clip(affordable / lanes, min(8, steps), steps))

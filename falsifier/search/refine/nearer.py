@@ -11,6 +11,7 @@ from falsifier.arrays import Array, as_like, namespace, put_rows, to_host
 from falsifier.search.pace import work_of
 from falsifier.search.refine.ask import Ask
 from falsifier.search.refine.geometry import Metric
+from falsifier.search.refine.rounds import may
 from falsifier.search.refine.vain import Vain
 from falsifier.search.run import Run, host_margin
 
@@ -32,7 +33,7 @@ class Nearer:
         """A first witness `[n]`, its target and its distance."""
         self._ask, self.metric = ask, metric
         self.point, self.target, self.distance = point, target, distance
-        self._floor = 0.0  # margins that the door refused lie below
+        self._floor = 0.0  # margins that are worth showing: doubled by a refusal, halved by a confirmation
         self._vain = Vain()
 
     def free(self, problem: Problem) -> Array:
@@ -51,22 +52,20 @@ class Nearer:
             distance = self.metric.of_lanes(problem, points[as_like(good, problem.like)])
             chosen = good[np.argsort(distance, kind="stable")][:_WALKED]
             some, aims = points[as_like(chosen, problem.like)], target[chosen]
-            some, depth = self._walked(run, problem, some, aims, depth[chosen])
-            self._show(run, problem, some, aims, depth)
+            some = self._walked(run, problem, some, aims)
+            self._show(run, problem, some, aims)
         if self._vain.enough(run) or self.distance <= self.metric.rounding(problem):
             run.close()
 
-    def _walked(
-        self, run: Run, problem: Problem, points: Array, target: NDArray[np.int64], depth: NDArray[np.float64]
-    ) -> tuple[Array, NDArray[np.float64]]:
-        """Satisfied points `[b, f]` and depths, each as near to the reference on the line to it as is satisfied."""
+    def _walked(self, run: Run, problem: Problem, points: Array, target: NDArray[np.int64]) -> Array:
+        """Satisfied points `[b, f]`, each as near to the reference on the line to it as is satisfied."""
         xp = namespace(points)
         there = self.metric.free(problem)
         lanes = points.shape[0]
         low, high = np.zeros(lanes), np.ones(lanes)  # shares of the way: not known to be satisfied, and satisfied
         best, aims = points, np.repeat(target, _PLACES)
         for _ in range(_WALKS):
-            if not run.going(lanes * _PLACES, work_of(problem)):
+            if not may(run, lanes * _PLACES, work_of(problem)):
                 break
             share = low[:, None] + (high - low)[:, None] * np.arange(_PLACES) / _PLACES
             part = as_like(share.reshape(-1, 1), problem.like, problem.dtype)
@@ -81,12 +80,10 @@ class Nearer:
             if found.size:
                 chosen = as_like(found * _PLACES + first[found], problem.like)
                 best = put_rows(best, as_like(found, problem.like), trial[chosen])
-                depth = depth.copy()
-                depth[found] = value[found, first[found]]
             edge = np.concatenate([share, high[:, None]], axis=1)
             high = edge[np.arange(lanes), first]
             low = edge[np.arange(lanes), np.maximum(first - 1, 0)]
-        return best, depth
+        return best
 
     @staticmethod
     def depth_of(run: Run, problem: Problem, points: Array, target: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -96,9 +93,7 @@ class Nearer:
             evaluation = problem.evaluate(points, aim)
         return host_margin(problem.depth(evaluation.slack, aim))
 
-    def _show(
-        self, run: Run, problem: Problem, points: Array, target: NDArray[np.int64], depth: NDArray[np.float64]
-    ) -> None:
+    def _show(self, run: Run, problem: Problem, points: Array, target: NDArray[np.int64]) -> None:
         distance = self.metric.of_lanes(problem, points)
         order = np.argsort(distance, kind="stable")[:_SHOWN]
         for lane in order.tolist():
@@ -107,8 +102,9 @@ class Nearer:
             point = to_host(problem.embed(points[as_like(np.array([lane]), problem.like)]))[0]
             confirmed = self._ask(point, int(target[lane]))
             if confirmed is None:
-                self._floor = max(2 * float(depth[lane]), 2 * self._floor, float(np.finfo(problem.dtype).tiny))
+                self._floor = max(2 * self._floor, float(np.finfo(problem.dtype).eps))
                 continue
+            self._floor /= 2
             now = self.metric.of_full(confirmed.point)
             if now < self.distance:
                 if now < self.distance * (1 - _GAIN):

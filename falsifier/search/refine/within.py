@@ -14,6 +14,7 @@ from falsifier.search.lanes import Lanes, Schedule
 from falsifier.search.looks import Looks
 from falsifier.search.pace import Work, work_of
 from falsifier.search.refine.geometry import Ball
+from falsifier.search.refine.rounds import may
 from falsifier.search.run import Run, host_margin
 from falsifier.search.windows import straight_through
 
@@ -49,7 +50,8 @@ def climb_within(
     of the lanes is satisfied, where `enough` is given. Without gradients lanes make drawn moves. The door is not asked.
     """
     walk = _climb if problem.differentiable else _drift
-    x = clip_into(x + namespace(x).zeros_like(x), lower, upper)
+    x = problem.settled(x + namespace(x).zeros_like(x), as_like(target, problem.like))
+    x = clip_into(x, lower, upper)
     if ball is not None:
         x = ball.inside(x, lower, upper)
     return walk(run, problem, target, x, lower, upper, steps, rng, enough, ball)
@@ -76,7 +78,7 @@ def _climb(
     looks = Looks(run, problem, Work.GRADIENT, count)
     check = interval = max(2, round(_FIRST_CHECK * steps))
     for step in range(1, steps + 1):
-        if not run.going(count, Work.GRADIENT):
+        if not may(run, count, Work.GRADIENT):
             break
         with looks:
             evaluation, _, gradient = problem.ascend(lanes.x, aim, Reduction.HARD, scale, window)
@@ -112,7 +114,7 @@ def _drift(
     aim = as_like(target, problem.like)
     best, value = x, full((count,), -float("inf"), x)
     for step in range(steps):
-        if not run.going(count, work_of(problem)):
+        if not may(run, count, work_of(problem)):
             break
         trial = best + xp.zeros_like(best)
         if step:
