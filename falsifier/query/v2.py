@@ -52,7 +52,7 @@ class _Reader:
     source: Source
     variables: list[tuple[Variable, int]]
     beyond: NDArray[np.bool_]
-    owner: NDArray[np.int16]
+    owner: NDArray[np.int32]
     parts: list[Piece | Formula | None] = field(default_factory=list)
     snippets: list[_Snippet] = field(default_factory=list)
     seen: set[int] = field(default_factory=set)
@@ -74,7 +74,7 @@ def read(text: bytes, origin: str) -> Query:
     if size > _LARGEST:
         raise InputError(f"{origin}: declares {size} elements, at most {_LARGEST} are read; check the shapes")
     variables = [(variable, at) for _, variable, at in query.offsets()]
-    owner = np.repeat(np.arange(len(variables), dtype=np.int16), [variable.size for variable, _ in variables])
+    owner = np.repeat(np.arange(len(variables), dtype=np.int32), [variable.size for variable, _ in variables])
     reader = _Reader(source, variables, query.slot_kinds() > 0, owner)
     for tokens in forms(source, first.start(), source.end):
         _stretch(reader, tokens)
