@@ -1,8 +1,8 @@
 """What a text may do to the readers of queries, judged: read or refused in one line, and read as what it says.
 
-A text that is read is compared in three ways at points near its constants: the compiled targets, the reference
-evaluator, and a third evaluator here, in rational arithmetic, which says nothing where rounding could decide. What the
-text becomes when it is written, or converted to the other version, has exactly the same meaning.
+A text that is read is compared at points near its constants: the compiled targets, the reference evaluator, and a third
+evaluator here, in rational arithmetic, which says nothing where rounding could decide. The text means the same to the
+plainest reader (`reader_plain`), and so does what it becomes when it is written, or converted to the other version.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import reader_plain
 from numpy.typing import NDArray
 
 from falsifier.errors import FalsifierError, InputError, UnsupportedError
@@ -93,7 +94,7 @@ def judge(text: bytes, rng_seed: int = 0) -> str:
     if not query.slots or query.slots > _MOST_SLOTS or _HUGE.search(text) or _atoms(query) > _MOST_ATOMS:
         return "read"
     try:
-        return _compared(query, _points(query, text, rng_seed))
+        return _compared(query, text.decode("utf-8-sig"), _points(query, text, rng_seed))
     except RecursionError:
         return "read"  # of the evaluator here, which is no reader
     except FalsifierError as error:
@@ -119,7 +120,7 @@ def _atoms(query: Query) -> int:
     return count
 
 
-def _compared(query: Query, points: NDArray[np.float64]) -> str:
+def _compared(query: Query, text: str, points: NDArray[np.float64]) -> str:
     kinds = query.slot_kinds()
     n = int((kinds == 0).sum())
     if n == 0:
@@ -130,11 +131,24 @@ def _compared(query: Query, points: NDArray[np.float64]) -> str:
     full[:, kinds == 0], full[:, kinds > 0] = inputs, engine.outputs(inputs)
     exact = [[Fraction(float(v)) for v in row] for row in full]
     truths = [truth(query, row) for row in exact]
+    _compare_plain(query, text, exact[: POINTS // 2])
     _compare_evaluator(query, full, truths)
     _compare_conversions(query, exact[: POINTS // 2])
     if any(v.dtype not in _FLOATS for v in query.variables):
         return "read"
     return _compare_compiled(query, engine, inputs, truths)
+
+
+def _compare_plain(query: Query, text: str, exact: Sequence[Sequence[Fraction]]) -> None:
+    """What was read is what the plainest reader reads."""
+    for row in exact:
+        found = truth(query, row, exactly=True)
+        try:
+            plainly = reader_plain.holds(text, row)
+        except reader_plain.OddFormError:
+            return  # 2.0 needs no blank behind a sign, for one
+        if found != plainly:
+            raise DisagreementError(f"read it is {found} at {[float(v) for v in row]}, plainly {plainly}")
 
 
 def _compare_evaluator(query: Query, full: NDArray[np.float64], truths: Sequence[bool | None]) -> None:
@@ -174,7 +188,7 @@ def _compare_compiled(
         values = Values(spec, engine)  # type: ignore[arg-type]
         # a point off a pinned or tied input, or of a band, by rounding is not reached
         fixed = spec.domain.f < engine.n or spec.domain.band is not None
-        if spec.domain.f == 0:
+        if spec.domain.f == 0 or spec.assumed:  # bounds that the text does not give
             return "read"
         short = values.domain.restrict(engine.asarray(inputs))
         reached = (np.asarray(values.embed(short)) == inputs).all(axis=1)

@@ -7,6 +7,7 @@ Exit status: 0 for every completed run whatever the verdict, 2 for bad input, 1 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 import time
@@ -91,6 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def entry() -> NoReturn:
     """Run the command of this process, and end it."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")  # names of files may be any bytes
     status = main()
     for stream in (sys.stdout, sys.stderr):
         try:

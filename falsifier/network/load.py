@@ -61,8 +61,9 @@ class Network:
     def reference(self) -> Reference:
         """The original in onnxruntime. Raises InputError where it cannot be loaded, or lacks a hidden tensor."""
         # a file by its path, so that onnxruntime finds external data; a packed one by its bytes
-        model: str | bytes = str(self.path) if self.plain else self.data
-        folder = None if self.plain or self.path is None else str(self.path.parent.resolve())
+        model: str | bytes = str(self.path) if self.plain and _is_text(self.path) else self.data
+        beside = None if self.path is None or isinstance(model, str) else self.path.parent.resolve()
+        folder = str(beside) if _is_text(beside) else None
         if self.hidden:
             from falsifier.network.hidden_reference import HiddenReference
 
@@ -145,6 +146,14 @@ def joined(networks: Sequence[Network]) -> Network | JointNetwork:
     from falsifier.network.joint import JointNetwork
 
     return JointNetwork(networks)
+
+
+def _is_text(path: Path | None) -> bool:
+    """Whether a path is text that onnxruntime takes: a file may be named by any bytes."""
+    try:
+        return path is not None and bool(str(path).encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _attach(model: Any, folder: Path) -> None:

@@ -180,6 +180,8 @@ def _slots(reader: _Reader, start: Index, stop: Index) -> Index:
     for variable, at in reader.variables:
         name = variable.name.encode()
         mine = _named(view, start, stop, name)
+        if not len(mine):  # as for most where many are declared
+            continue
         if not variable.shape:
             out[mine[stop[mine] - start[mine] == len(name)]] = at
             continue
@@ -195,7 +197,7 @@ def _slots(reader: _Reader, start: Index, stop: Index) -> Index:
             last = axis == len(variable.shape) - 1
             count = end - begin
             valid &= (count > 0) & (count <= 8) & (end < stop[mine])
-            index, fine = digits(view, np.where(valid, end, begin), np.where(valid, count, 0))
+            index, fine = digits(view, np.where(valid, end, start[mine] + 8), np.where(valid, count, 0))
             valid &= fine & (index < size)
             valid &= (end == stop[mine] - 1) if last else data[np.where(valid, end, 0)] == ord(",")
             flat = flat * size + index.astype(np.int64)
