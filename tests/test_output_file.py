@@ -4,28 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from falsifier.errors import InputError
 from falsifier.output_file import write
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 kB with 8 kB left, where this process may mount one."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", folder], capture_output=True, check=False)
-    if done.returncode:
-        pytest.skip("mounting a file system needs root")
-    try:
-        (folder / "filling").write_bytes(bytes(56 << 10))
-        yield folder
-    finally:
-        subprocess.run(["umount", folder], check=True)
 
 
 def test_a_full_disk_keeps_the_old_file(small_disk: Path) -> None:

@@ -119,7 +119,8 @@ def reported(action: Callable[[], int]) -> int:
     try:
         return action()
     except FalsifierError as error:
-        print(f"falsifier: {error}", file=sys.stderr)
+        line = str(error).replace("\r", "\\r").replace("\n", "\\n")  # those in names of files
+        print(f"falsifier: {line}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
     except ModuleNotFoundError as error:
         if error.name not in _EXTRAS:
