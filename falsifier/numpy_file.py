@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from falsifier.errors import InputError
+from falsifier.input_file import TEXT, VARIABLE, demand_size, limit_or, opened, too_large, unreadable
 
 
 @contextmanager
@@ -23,11 +24,32 @@ def numpy_file(path: Path, otherwise: str) -> Iterator[Any]:
     from zlib import error as ZlibError  # noqa: N812
 
     try:
-        with path.open("rb") as file:
-            yield np.load(file, allow_pickle=False)
+        with opened(path) as file:
+            demand_size(file, str(path), limit_or(TEXT))
+            found = np.load(file, allow_pickle=False)
+            if not isinstance(found, np.ndarray):
+                _demand_unpacked(found, path, limit_or(TEXT))
+            yield found
     except InputError:
         raise
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except (ValueError, EOFError, BadZipFile, ZlibError, TokenError, SyntaxError):  # numpy reads headers as Python
+        raise unreadable(str(path), error) from None
+    except MemoryError:
+        raise too_large(str(path), limit_or(TEXT)) from None
+    except (
+        ValueError,
+        EOFError,
+        OverflowError,
+        BadZipFile,
+        ZlibError,
+        TokenError,
+        SyntaxError,
+    ):  # numpy reads headers as Python
         raise InputError(f"{path}: {otherwise}") from None
+
+
+def _demand_unpacked(archive: Any, path: Path, limit: int) -> None:
+    """Raise InputError where the arrays of an archive are larger than `limit` bytes together, by its own directory."""
+    size = sum(entry.file_size for entry in archive.zip.infolist())
+    if size > limit:
+        raise InputError(f"{path}: holds {size} bytes unpacked, more than {limit}; raise the limit ({VARIABLE})")

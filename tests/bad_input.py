@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import models
+from onnx import TensorProto
 
 
 def _truncated(path: Path) -> None:
@@ -16,6 +18,20 @@ def _truncated(path: Path) -> None:
 def _unknown_domain(path: Path) -> None:
     step: models.Step = ("Mystery", [], {"domain": "com.example"})
     models.save(models.chain([step], [1, 1], [1, 1], domains=[("com.example", 1)]), path)
+
+
+def _with_weight(path: Path, weight: TensorProto) -> None:
+    models.save(models.chain([("Mul", [weight], {})], [1, 1], [1, 1]), path)
+
+
+def _external(path: Path, location: str) -> None:
+    weight = TensorProto(name="W", data_type=TensorProto.FLOAT, dims=[1], data_location=TensorProto.EXTERNAL)
+    weight.external_data.add(key="location", value=location)
+    _with_weight(path, weight)
+
+
+def _claiming(path: Path) -> None:
+    _with_weight(path, TensorProto(name="W", data_type=TensorProto.FLOAT, dims=[10**12], raw_data=bytes(4)))
 
 
 SPOILERS: dict[str, Callable[[Path, Path], object]] = {
@@ -40,6 +56,11 @@ SPOILERS: dict[str, Callable[[Path, Path], object]] = {
         models.declare(1, 1) + "(assert (>= X_0 0))\n(assert (>= Y_0 0.25))\n"
     ),
     "unknown operator domain": lambda net, prop: _unknown_domain(net),
+    "pipe as query": lambda net, prop: (prop.unlink(), os.mkfifo(prop)),
+    "pipe as network": lambda net, prop: (net.unlink(), os.mkfifo(net)),
+    "link to itself": lambda net, prop: (net.unlink(), net.symlink_to(net.name)),
+    "external data elsewhere": lambda net, prop: _external(net, "/etc/hostname"),
+    "initializer that claims": lambda net, prop: _claiming(net),
     "two outputs for a 1.0 query": lambda net, prop: models.save(models.two_outputs(), net),
 }
 BAD = tuple(SPOILERS)

@@ -1,9 +1,14 @@
-"""Makes `models` importable by every test, keeps onnxruntime and torch on one thread, and hypothesis off the clock."""
+"""Makes `models` importable by every test, keeps onnxruntime and torch on one thread, and hypothesis off the clock;
+a small disk."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -11,3 +16,18 @@ for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 settings.register_profile("no clock", deadline=None)  # a machine under load is no failure
 settings.load_profile("no clock")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 kB with 8 kB left, where this process may mount one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", folder], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("mounting a file system needs root")
+    try:
+        (folder / "filling").write_bytes(bytes(56 << 10))
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)

@@ -14,6 +14,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # Each layer may import from those that stand below it, and from itself where one entry holds one package.
 LAYERS: list[set[str]] = [
     {"errors", "verdict", "arrays", "records"},
+    {"input_file", "output_file"},
     {"budget", "instance", "result", "numpy_file"},
     {"objective", "query"},
     {"spec", "network", "chunks"},
@@ -40,6 +41,8 @@ WITNESS_SEES = {
     "errors",
     "verdict",
     "budget",
+    "input_file",
+    "output_file",
     "instance",
     "arrays",
     "witness",

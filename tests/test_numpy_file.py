@@ -43,7 +43,7 @@ def test_files_that_hold_no_numbers(content: bytes, tmp_path: Path) -> None:
 
 def test_a_file_that_is_missing(tmp_path: Path) -> None:
     with (
-        pytest.raises(InputError, match=r"x\.npy: cannot be read \(No such file"),
+        pytest.raises(InputError, match=r"x\.npy: cannot be read: No such file"),
         numpy_file(tmp_path / "x.npy", "no numbers"),
     ):
         pass

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 from falsifier.errors import InputError
+from falsifier.input_file import GZIP, MODEL, limit_or, opened, read_bytes
 from falsifier.instance import Instance, NamedNetwork
-
-_GZIP = b"\x1f\x8b"
 
 
 def plain(instance: Instance, folder: Path) -> Instance:
@@ -20,11 +18,11 @@ def plain(instance: Instance, folder: Path) -> Instance:
 def _plain(path: Path, folder: Path) -> Path:
     path = path.absolute()
     try:
-        with path.open("rb") as file:
-            if file.read(2) != _GZIP:
+        with opened(path) as file:
+            if file.read(2) != GZIP:
                 return path
         unpacked = folder / path.name.removesuffix(".gz")
-        unpacked.write_bytes(gzip.decompress(path.read_bytes()))
-    except (OSError, EOFError) as error:
-        raise InputError(f"{path}: cannot be read ({error})") from None
+        unpacked.write_bytes(read_bytes(path, limit_or(MODEL)))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be unpacked into {folder} ({error.strerror or error})") from None
     return unpacked

@@ -27,6 +27,7 @@ from falsifier.campaign.sample_query import Declared, query_tree
 from falsifier.errors import InputError
 from falsifier.instance import NamedNetwork
 from falsifier.numpy_file import numpy_file
+from falsifier.output_file import replace
 from falsifier.query.write import write
 from falsifier.spec import Rounding, Spec
 from falsifier.spec.samples import Comparison, Region, sample_spec
@@ -299,8 +300,8 @@ def write_queries(jobs: Sequence[Job], folder: Path, model: Path) -> None:
         rows = []
         for job in jobs:
             assert isinstance(job.question, Sample)
-            (folder / job.vnnlib).write_text(job.question.data.text(job.question.index))
+            replace(folder / job.vnnlib, job.question.data.text(job.question.index))
             rows.append(f"{network},{job.vnnlib},{job.limit:g}\n")
-        (folder / "instances.csv").write_text("".join(rows))
+        replace(folder / "instances.csv", "".join(rows))
     except OSError as error:
         raise InputError(f"{folder}: the queries cannot be written: {error.strerror}") from None

@@ -11,11 +11,13 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from falsifier.campaign.contents import Content, content_of
 from falsifier.errors import InputError
+from falsifier.input_file import TEXT, demand_size, limit_or, opened
 from falsifier.instance import LINE_ENDS, NamedNetwork, parse_network, parse_seconds
 
 if TYPE_CHECKING:
@@ -181,7 +183,8 @@ def by_network(jobs: Sequence[Job]) -> list[list[int]]:
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Line numbers and fields of rows that hold something; a header is passed over."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
+        with opened(path) as raw, TextIOWrapper(raw, encoding="utf-8-sig", newline="") as file:
+            demand_size(raw, str(path), limit_or(TEXT))
             reader = csv.reader(file)
             for fields in reader:
                 row = [field.strip() for field in fields]

@@ -6,6 +6,8 @@ Exit status: 0 for every completed run whatever the verdict, 2 for bad input, 1 
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 import time
@@ -56,6 +58,7 @@ Finds inputs of neural networks that satisfy a VNN-LIB query, that is, counterex
   prepass   behave as a VNN-COMP tool folder: falsify first, then run another tool
   serve     prepare one instance and wait for its run; the competition's scripts use it
 """
+_ENVIRONMENT = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}  # a disk that takes no more, wherever it was written to
 # packages that come with an extra, which may have been left out
 _EXTRAS = {"onnxruntime": "cpu", "torch": "torch", "ray": "ray"} | dict.fromkeys(
     ("jinja2", "matplotlib", "PIL", "scipy"), "report"
@@ -89,6 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def entry() -> NoReturn:
     """Run the command of this process, and end it."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")  # names of files may be any bytes
     status = main()
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -114,7 +119,8 @@ def reported(action: Callable[[], int]) -> int:
     try:
         return action()
     except FalsifierError as error:
-        print(f"falsifier: {error}", file=sys.stderr)
+        line = str(error).replace("\r", "\\r").replace("\n", "\\n")  # those in names of files
+        print(f"falsifier: {line}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
     except ModuleNotFoundError as error:
         if error.name not in _EXTRAS:
@@ -124,10 +130,20 @@ def reported(action: Callable[[], int]) -> int:
             file=sys.stderr,
         )
         return 1
+    except MemoryError as error:
+        what = " ".join(str(error).split()) or "an allocation failed"
+        print(f"falsifier: out of memory ({what}): give the process more, or a smaller instance", file=sys.stderr)
+        return 1
     except BrokenPipeError:
         # whoever read stdout has gone, and Python would complain when it closes it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        if error.errno not in _ENVIRONMENT:
+            raise
+        where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        print(f"falsifier: {where}{error.strerror}: free some space, or name another place", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("falsifier: interrupted", file=sys.stderr)
         return 130

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from falsifier import output_file
 from falsifier.cli.arguments import Parser
-from falsifier.cli.results_file import replace_text
 from falsifier.errors import InputError
 from falsifier.instance import parse_networks
 
@@ -32,10 +30,7 @@ def run(words: list[str], started: float) -> int:
     if options.output is None:
         print(text, end="")
         return 0
-    try:
-        replace_text(Path(os.path.realpath(options.output)), text)
-    except OSError as error:
-        raise InputError(f"{options.output}: cannot be written ({error.strerror})") from None
+    output_file.write(options.output, text)
     return 0
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from falsifier import output_file
 from falsifier.cli.arguments import Parser, input_shape, non_negative_int, positive_int
 from falsifier.errors import InputError
 
@@ -42,7 +43,7 @@ def run(words: list[str], started: float) -> int:
     else:
         _print(report)
         if options.json is not None:
-            Path(options.json).write_text(json.dumps(report.to_json(), indent=1) + "\n")
+            output_file.write(options.json, json.dumps(report.to_json(), indent=1) + "\n")
     return 1 if options.exit_code and report.hits else 0
 
 

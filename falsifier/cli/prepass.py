@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from falsifier.cli.arguments import Parser
 from falsifier.cli.process import age
 from falsifier.errors import InputError
+from falsifier.output_file import replace
 
 if TYPE_CHECKING:
     from falsifier.cli.verify import Verification
@@ -90,7 +91,7 @@ def _write(folder: Path, tool: Path, budget: str) -> int:
                 raise InputError(f"{script}: exists already: give a folder without scripts")
         for name in _SCRIPTS:
             script = folder / name
-            script.write_text(_script(name, tool, budget))
+            replace(script, _script(name, tool, budget))
             script.chmod(0o755)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error.strerror})") from None

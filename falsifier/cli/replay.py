@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from falsifier import output_file
 from falsifier.cli.arguments import Parser
 from falsifier.errors import InputError
 
@@ -49,7 +50,7 @@ def run(words: list[str], started: float) -> int:
         count = sum(one.outcome is Outcome.REPRODUCES for one in found)
         print(f"{count} of {len(found)} hits reproduce")
         if options.json is not None:
-            Path(options.json).write_text(_json(found) + "\n")
+            output_file.write(options.json, _json(found) + "\n")
     return 1 if any(one.outcome is not Outcome.GONE for one in found) else 0
 
 

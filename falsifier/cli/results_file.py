@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from falsifier.errors import InputError
+from falsifier.output_file import real, replace, unwritable
 
 PROVISIONAL = "unknown\n"  # true whatever becomes of the run
 
@@ -31,27 +30,6 @@ class ResultsFile:
 
     def _replace(self, text: str) -> None:
         try:
-            replace_text(Path(os.path.realpath(self._path)), text)
-        except OSError as error:
-            raise InputError(f"{self._path}: the results cannot be written ({error.strerror})") from None
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Let a file hold a text: at every moment it is the old one or the whole new one. `path` is no symbolic link.
-
-    Raises OSError.
-    """
-    if path.exists() and not path.is_file():  # a pipe or a device is not replaced
-        path.write_text(text)
-        return
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text)
-    except PermissionError:  # a folder may be closed while the file in it is open
-        path.write_text(text)
-        return
-    try:
-        os.replace(part, path)
-    except OSError:
-        part.unlink()
-        raise
+            replace(real(self._path), text)
+        except (OSError, ValueError) as error:
+            raise unwritable(self._path, error, "the results") from None

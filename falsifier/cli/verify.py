@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from falsifier import output_file
 from falsifier.cli.arguments import Parser, positive_int
 from falsifier.cli.process import Guard, age
 from falsifier.cli.results_file import ResultsFile
@@ -237,7 +238,7 @@ class Verification:
         try:
             path = Path(self.options.json)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            output_file.replace(output_file.real(path), text)
         except OSError as error:
             raise InputError(f"{self.options.json}: cannot be written ({error.strerror})") from None
 

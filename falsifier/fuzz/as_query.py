@@ -14,6 +14,7 @@ from falsifier.fuzz.fuzzer import Fuzzer
 from falsifier.fuzz.hit import Hit
 from falsifier.fuzz.objectives import Scripted
 from falsifier.network import Network
+from falsifier.output_file import replace
 from falsifier.query.tree import Kind, NetworkDeclaration, Query, Variable
 from falsifier.query.write import Names, write
 from falsifier.witness.text import decimals
@@ -32,10 +33,10 @@ def write_query(hit: Hit, fuzzer: Fuzzer, folder: Path) -> Path | None:
     try:
         if text is None:
             reason = "no query says this: its formula would be over values that satisfy no comparison, or over texts\n"
-            (folder / REASON).write_text(reason)
+            replace(folder / REASON, reason)
             return None
-        (folder / QUERY).write_text(text)
-        (folder / WITNESS).write_text(_witness(hit, fuzzer))
+        replace(folder / QUERY, text)
+        replace(folder / WITNESS, _witness(hit, fuzzer))
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
     return folder / QUERY

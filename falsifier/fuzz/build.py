@@ -20,6 +20,7 @@ from falsifier.fuzz.objectives import Objective, Uphill
 from falsifier.fuzz.settings import Settings
 from falsifier.fuzz.space import Space, make_space
 from falsifier.fuzz.watch import Seen, Watch, Watching, run_in_parts
+from falsifier.input_file import read_text
 from falsifier.network import Network, load
 from falsifier.network.onnxruntime_engine import work_per_lane
 from falsifier.network.reference import TensorInfo
@@ -334,7 +335,7 @@ def _language(settings: Settings, network: Network) -> Fuzzer:
     if settings.inputs is None:
         texts = [[i % size] for i in range(min(size, 64))]
     else:
-        texts = [model.ids(line)[:length] for line in Path(settings.inputs).read_text().splitlines()]
+        texts = [model.ids(line)[:length] for line in read_text(settings.inputs).splitlines()]
         texts = [t for t in texts if t]
         if not texts:
             raise InputError(f"{settings.inputs}: holds no text that the vocabulary can write, one prompt a line")

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from falsifier.errors import InputError
 from falsifier.fuzz.objectives import Finding, Model, Reproducer
 from falsifier.fuzz.space import Space
+from falsifier.input_file import read_text
+from falsifier.output_file import replace
 
 Array = NDArray[Any]
 
@@ -65,10 +67,10 @@ def write_hit(hit: Hit, space: Space, reproducer: Reproducer, root: Path) -> Pat
         os.replace(folder / ".inputs.npz", folder / INPUTS)
         for i, (name, array) in enumerate(inputs.items()):
             tensor = numpy_helper.from_array(array, name)
-            (folder / f"input_{i}.pb").write_bytes(tensor.SerializeToString())
+            replace(folder / f"input_{i}.pb", tensor.SerializeToString())
         models = {name: _model_path(model, name, folder) for name, model in reproducer.models.items()}
-        (folder / SCRIPT).write_text(script(hit.finding, reproducer, models))
-        _replace(folder / RECORD, json.dumps(record(hit, space, models, reproducer, folder), indent=1) + "\n")
+        replace(folder / SCRIPT, script(hit.finding, reproducer, models))
+        replace(folder / RECORD, json.dumps(record(hit, space, models, reproducer, folder), indent=1) + "\n")
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error.strerror}): choose another folder with --out") from None
     return folder
@@ -141,7 +143,7 @@ def _model_path(model: Model, name: str, folder: Path) -> str:
     from falsifier.fuzz.exposed import exposed_model
 
     proto = exposed_model(network, missing) if missing else network.proto()
-    (folder / f"{name}.onnx").write_bytes(proto.SerializeToString())
+    replace(folder / f"{name}.onnx", proto.SerializeToString())
     return f"{name}.onnx"
 
 
@@ -154,17 +156,13 @@ def _relative(path: Path, folder: Path) -> str:
     return os.path.relpath(path.resolve(), folder.resolve())
 
 
-def _replace(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}")
-    temporary.write_text(text)
-    os.replace(temporary, path)
-
-
 def read_record(folder: Path) -> dict[str, Any]:
     """The record of a hit's folder. Raises InputError where it is none."""
     try:
-        found = json.loads((folder / RECORD).read_text())
-    except (OSError, ValueError) as error:
+        found = json.loads(read_text(folder / RECORD))
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{folder / RECORD}: is not the record of a hit ({error})") from None
     if not isinstance(found, dict) or "cause" not in found:
         raise InputError(f"{folder / RECORD}: is not the record of a hit: it names no cause")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from falsifier.errors import InputError
 from falsifier.fuzz.mutators.text import FILLER
 from falsifier.fuzz.watch import Seen
+from falsifier.input_file import read_text
 from falsifier.network import Network, runtime
 
 Array = NDArray[Any]
@@ -25,10 +26,10 @@ Array = NDArray[Any]
 def read_vocabulary(path: Path) -> tuple[str, ...]:
     """Token texts by id, from a JSON list of texts or an object text -> id. Raises InputError."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except ValueError as error:
+        found = json.loads(read_text(path))
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: cannot be read as JSON ({error})") from None
     if isinstance(found, dict):
         texts = {v: k for k, v in found.items()}

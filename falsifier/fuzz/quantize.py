@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier import output_file
 from falsifier.errors import InputError
 from falsifier.network import Network, load, runtime
 
@@ -51,10 +52,7 @@ def quantize(
         ) from None
     if inputs_of_copy != reference.n:
         raise InputError(f"{model}: its {kind} copy has other inputs")
-    try:
-        out.write_bytes(data)
-    except OSError as error:
-        raise InputError(f"{out}: cannot be written ({error.strerror})") from None
+    output_file.write(out, data)
     return load(out)
 
 

@@ -13,6 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from falsifier import output_file
 from falsifier.budget import Budget
 from falsifier.errors import InputError
 from falsifier.fuzz.build import build
@@ -154,7 +155,7 @@ def run(fuzzer: Fuzzer, told: Callable[[Progress, Findings], None] | None = None
         store.tick(loop.progress, force=True)
         report.records = store.hits()
         store.close()
-        (store.folder / "report.json").write_text(json.dumps(report.to_json(), indent=1) + "\n")
+        output_file.write(store.folder / "report.json", json.dumps(report.to_json(), indent=1) + "\n")
     return report
 
 

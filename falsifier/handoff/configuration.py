@@ -13,6 +13,7 @@ from typing import Any
 from falsifier.errors import InputError
 from falsifier.handoff import discovery
 from falsifier.handoff.adapter import Adapter
+from falsifier.input_file import read_text
 
 
 def read(path: Path) -> dict[str, dict[str, Any]]:
@@ -20,10 +21,10 @@ def read(path: Path) -> dict[str, dict[str, Any]]:
     import tomllib
 
     try:
-        tables = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        tables = tomllib.loads(read_text(path))
+    except InputError:
+        raise
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"{path}: is no TOML: {error}") from None
     for name, table in tables.items():
         if not isinstance(table, dict):

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier import output_file
 from falsifier.errors import InputError
+from falsifier.input_file import read_text
 from falsifier.instance import Instance, NamedNetwork
 
 if TYPE_CHECKING:
@@ -112,10 +114,7 @@ class Handoff:
 
     def write(self, path: Path) -> None:
         """Write the JSON. Raises InputError where that fails."""
-        try:
-            path.write_text(json.dumps(self.to_json(), allow_nan=False, indent=1) + "\n")
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+        output_file.write(path, json.dumps(self.to_json(), allow_nan=False, indent=1) + "\n")
 
 
 def from_json(record: Any, origin: str = "handoff") -> Handoff:
@@ -144,8 +143,10 @@ def from_json(record: Any, origin: str = "handoff") -> Handoff:
 def read(path: Path) -> Handoff:
     """Read what `Handoff.write` wrote. Raises InputError."""
     try:
-        record = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+        record = json.loads(read_text(path))
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: cannot be read ({error})") from None
     return from_json(record, str(path))
 

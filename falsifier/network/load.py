@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from falsifier.errors import InputError, UnsupportedError
+from falsifier.input_file import GZIP, MODEL, demand_size, gunzipped, limit_or, opened, read_bytes
 from falsifier.network.reference import Reference
 
 if TYPE_CHECKING:
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     from falsifier.network.joint import JointNetwork
     from falsifier.network.lowering import Lowered
     from falsifier.network.selection import Attempt
-
-_GZIP = b"\x1f\x8b"
 
 
 class Network:
@@ -55,14 +55,15 @@ class Network:
         if self._data is not None:
             return self._data
         assert self.path is not None
-        return _read(self.path)  # not kept: a model may be large, and is read twice at most
+        return read_bytes(self.path, limit_or(MODEL))  # not kept: a model may be large, and is read twice at most
 
     @cached_property
     def reference(self) -> Reference:
         """The original in onnxruntime. Raises InputError where it cannot be loaded, or lacks a hidden tensor."""
         # a file by its path, so that onnxruntime finds external data; a packed one by its bytes
-        model: str | bytes = str(self.path) if self.plain else self.data
-        folder = None if self.plain or self.path is None else str(self.path.parent.resolve())
+        model: str | bytes = str(self.path) if self.plain and _is_text(self.path) else self.data
+        beside = None if self.path is None or isinstance(model, str) else self.path.parent.resolve()
+        folder = str(beside) if _is_text(beside) else None
         if self.hidden:
             from falsifier.network.hidden_reference import HiddenReference
 
@@ -122,15 +123,17 @@ def load(model: str | Path | bytes | Any) -> Network:
     """
     if isinstance(model, (str, Path)):
         path = Path(model)
-        try:
-            with path.open("rb") as file:
-                packed = file.read(2) == _GZIP
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-        return Network(_read(path) if packed else None, path, str(path))
+        most = limit_or(MODEL)
+        with opened(path) as file:
+            packed = file.read(2) == GZIP
+            if not packed:
+                demand_size(file, str(path), most)
+        return Network(read_bytes(path, most) if packed else None, path, str(path))
     if isinstance(model, (bytes, bytearray, memoryview)):
         data = bytes(model)
-        return Network(_unpack(data, "<bytes>") if data[:2] == _GZIP else data, origin="<bytes>")
+        if data[:2] == GZIP:
+            data = gunzipped(BytesIO(data), "<bytes>", limit_or(MODEL))
+        return Network(data, origin="<bytes>")
     if hasattr(model, "SerializeToString"):
         return Network(model.SerializeToString(), origin="<ModelProto>")
     raise InputError(f"a network is a path, bytes or a ModelProto, not a {type(model).__name__}")
@@ -145,12 +148,12 @@ def joined(networks: Sequence[Network]) -> Network | JointNetwork:
     return JointNetwork(networks)
 
 
-def _read(path: Path) -> bytes:
+def _is_text(path: Path | None) -> bool:
+    """Whether a path is text that onnxruntime takes: a file may be named by any bytes."""
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    return _unpack(data, str(path)) if data[:2] == _GZIP else data
+        return path is not None and bool(str(path).encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _attach(model: Any, folder: Path) -> None:
@@ -169,13 +172,3 @@ def _attach(model: Any, folder: Path) -> None:
             tensor.raw_data = file.read(int(info["length"]) if "length" in info else -1)
         tensor.data_location = TensorProto.DEFAULT
         del tensor.external_data[:]
-
-
-def _unpack(data: bytes, origin: str) -> bytes:
-    import gzip
-    import zlib
-
-    try:
-        return gzip.decompress(data)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{origin}: the gzip data is cut off or damaged: {error}") from error

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from falsifier.errors import InputError, UnsupportedError
 from falsifier.network import runtime
+from falsifier.network.vetting import vet
 from falsifier.records import record
 
 _TYPES = {
@@ -81,6 +82,7 @@ class Reference:
         import onnxruntime
 
         self.origin = origin or (model if isinstance(model, str) else "<model>")
+        vet(model, folder, self.origin)
         options = runtime.session_options(threads=1)
         if folder is not None and isinstance(model, bytes):
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)

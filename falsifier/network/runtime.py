@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
+
+_PLACE = re.compile(r"/\S+\.(?:cc|h|cpp|cu):\d+ ")
 
 
 def available_cores() -> int:
@@ -39,7 +42,23 @@ def one_line(error: Exception, limit: int = 240) -> str:
     text = " ".join(str(error).split())
     if text.startswith("[ONNXRuntimeError]"):
         text = text.split(" : ", 3)[-1]
+    text = _without_places(re.sub(r"^Load model from .*? failed: ?", "", text))  # whose name is said before
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def _without_places(text: str) -> str:
+    """A message without the file, the line and the signature of the C++ function that it comes from."""
+    while found := _PLACE.search(text):
+        end, depth = found.end(), 0
+        if (opening := text.find("(", end)) >= 0:
+            for end in range(opening, len(text)):
+                depth += (text[end] == "(") - (text[end] == ")")
+                if depth == 0:
+                    break
+            end += 1
+        rest = text[end:].removeprefix(" const").strip()
+        text = f"{text[: found.start()].strip()} {rest}".strip() if rest else text[: found.start()].strip()
+    return text
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -2,6 +2,5 @@
 torch, no rounding.
 """
 
-from falsifier.query.read import LIMIT as LIMIT
 from falsifier.query.read import parse as parse
 from falsifier.query.read import read as read

@@ -6,30 +6,30 @@ from __future__ import annotations
 
 import os
 import re
-from typing import BinaryIO
 
 from falsifier.errors import InputError
+from falsifier.input_file import TEXT, limit_or, read_bytes, too_large
 from falsifier.query.tree import Query
 
-LIMIT = 1 << 30
-"""Bytes of unpacked text that `read` accepts unless told otherwise."""
-
-_GZIP = b"\x1f\x8b"
 _FIRST = re.compile(
     rb';[^\r\n]*|"[^"]*"|\|[^|]*\||\(\s*(?:(vnnlib-version)\s*<\s*(\d+)|(declare-network)|(declare-const|declare-fun))\b'
 )
 
 
-def read(path: str | os.PathLike[str], *, limit: int = LIMIT) -> Query:
+def read(path: str | os.PathLike[str], *, limit: int | None = None) -> Query:
     """Parse a VNN-LIB file, plain or gzip (told apart by the first bytes), of version 1.0 or 2.0 (told apart by the
     text).
 
-    `limit`: the largest size of the unpacked text, in bytes.
+    `limit`: the largest size of the unpacked text, in bytes; None for that of `input_file`.
 
     Raises InputError, one line with the file, the place and what to do, for whatever cannot be read.
     """
     name = os.fspath(path)
-    return parse(_unpacked(name, limit), name)
+    text = read_bytes(name, limit_or(TEXT) if limit is None else limit)
+    try:
+        return parse(text, name)
+    except MemoryError:
+        raise too_large(name, len(text)) from None
 
 
 def parse(text: bytes | str, origin: str = "<text>") -> Query:
@@ -69,26 +69,3 @@ def version(text: bytes, origin: str = "<text>") -> int:
     if not text.strip():
         raise InputError(f"{origin}: the file is empty; expected a VNN-LIB query")
     raise InputError(f"{origin}: not a VNN-LIB query: no declare-const, declare-fun or declare-network in it")
-
-
-def _unpacked(name: str, limit: int) -> bytes:
-    try:
-        with open(name, "rb") as file:
-            packed = file.peek(2)[:2] == _GZIP
-            text = _gunzipped(name, file, limit) if packed else file.read(limit + 1)
-    except OSError as e:
-        raise InputError(f"{name}: cannot be read: {e.strerror or e}") from None
-    if len(text) > limit:
-        raise InputError(f"{name}: more than {limit} bytes when unpacked; raise the limit to read it")
-    return text
-
-
-def _gunzipped(name: str, file: BinaryIO, limit: int) -> bytes:
-    import gzip
-    import zlib
-
-    try:
-        with gzip.GzipFile(fileobj=file) as packed:
-            return packed.read(limit + 1)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as e:
-        raise InputError(f"{name}: damaged gzip file ({e}); fetch it again") from None

@@ -52,7 +52,7 @@ class _Reader:
     source: Source
     variables: list[tuple[Variable, int]]
     beyond: NDArray[np.bool_]
-    owner: NDArray[np.int16]
+    owner: NDArray[np.int32]
     parts: list[Piece | Formula | None] = field(default_factory=list)
     snippets: list[_Snippet] = field(default_factory=list)
     seen: set[int] = field(default_factory=set)
@@ -74,7 +74,7 @@ def read(text: bytes, origin: str) -> Query:
     if size > _LARGEST:
         raise InputError(f"{origin}: declares {size} elements, at most {_LARGEST} are read; check the shapes")
     variables = [(variable, at) for _, variable, at in query.offsets()]
-    owner = np.repeat(np.arange(len(variables), dtype=np.int16), [variable.size for variable, _ in variables])
+    owner = np.repeat(np.arange(len(variables), dtype=np.int32), [variable.size for variable, _ in variables])
     reader = _Reader(source, variables, query.slot_kinds() > 0, owner)
     for tokens in forms(source, first.start(), source.end):
         _stretch(reader, tokens)
@@ -180,6 +180,8 @@ def _slots(reader: _Reader, start: Index, stop: Index) -> Index:
     for variable, at in reader.variables:
         name = variable.name.encode()
         mine = _named(view, start, stop, name)
+        if not len(mine):  # as for most where many are declared
+            continue
         if not variable.shape:
             out[mine[stop[mine] - start[mine] == len(name)]] = at
             continue
@@ -195,7 +197,7 @@ def _slots(reader: _Reader, start: Index, stop: Index) -> Index:
             last = axis == len(variable.shape) - 1
             count = end - begin
             valid &= (count > 0) & (count <= 8) & (end < stop[mine])
-            index, fine = digits(view, np.where(valid, end, begin), np.where(valid, count, 0))
+            index, fine = digits(view, np.where(valid, end, start[mine] + 8), np.where(valid, count, 0))
             valid &= fine & (index < size)
             valid &= (end == stop[mine] - 1) if last else data[np.where(valid, end, 0)] == ord(",")
             flat = flat * size + index.astype(np.int64)

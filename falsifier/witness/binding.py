@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.errors import InputError
+from falsifier.input_file import MODEL, limit_or, read_bytes
 from falsifier.query.tree import Kind, Variable
 from falsifier.records import record, replaced
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 Model = TypeVar("Model")
 
-_GZIP = b"\x1f\x8b"
 _REAL = "real"  # the declared type that leaves the element type to the model
 
 
@@ -135,21 +134,10 @@ def _same(one: Any, other: Any) -> bool:
     if one is other:
         return True
     if isinstance(one, str | os.PathLike) and isinstance(other, str | os.PathLike):
-        with suppress(OSError):
-            return os.path.samefile(one, other) or _unpacked(one) == _unpacked(other)
+        with suppress(OSError, InputError):  # the one that cannot be read is told about when it is loaded
+            limit = limit_or(MODEL)
+            return os.path.samefile(one, other) or read_bytes(one, limit) == read_bytes(other, limit)
     return bool(one == other)
-
-
-def _unpacked(path: str | os.PathLike[str]) -> bytes:
-    import gzip
-    import zlib
-
-    data = Path(path).read_bytes()
-    if data[:2] != _GZIP:
-        return data
-    with suppress(EOFError, gzip.BadGzipFile, zlib.error):
-        return gzip.decompress(data)
-    return data
 
 
 def cast(values: NDArray[Any], dtype: np.dtype[Any], name: str) -> NDArray[Any]:

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.errors import InputError
+from falsifier.input_file import read_bytes
+from falsifier.output_file import replace
 from falsifier.query.tree import Kind
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ def write_tensors(query: Query, witness: Witness, folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         for variable, values in witness.by_variable(query):
             path = folder / f"{variable.name}.pb"
-            path.write_bytes(numpy_helper.from_array(values.reshape(variable.shape), variable.name).SerializeToString())
+            replace(path, numpy_helper.from_array(values.reshape(variable.shape), variable.name).SerializeToString())
             paths.append(path)
     except OSError as error:
         raise InputError(
@@ -64,9 +66,7 @@ def _read(path: Path) -> NDArray[Any]:
 
     tensor = onnx.TensorProto()
     try:
-        tensor.ParseFromString(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+        tensor.ParseFromString(read_bytes(path, packed=False))
     except DecodeError:
         raise InputError(f"{path}: is not a serialised ONNX tensor") from None
     return np.asarray(numpy_helper.to_array(tensor))

@@ -173,12 +173,12 @@ def test_results_file_holds_the_competition_s_words(folder: Path) -> None:
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input(folder: Path, name: str) -> None:
     network, query = spoil(name, folder)
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    before = {path.name: path.is_file() and path.read_bytes() for path in folder.iterdir()}
     done = command("verify", query, "--network", network, "--json", "r.json", "--assignments", "d", cwd=folder)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1, done.stderr
     assert "Traceback" not in done.stderr
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert {path.name: path.is_file() and path.read_bytes() for path in folder.iterdir()} == before
 
 
 @pytest.mark.parametrize(

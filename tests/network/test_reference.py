@@ -152,7 +152,7 @@ NOT_A_MODEL = "it is not an ONNX protobuf"
         (b"", NOT_A_MODEL),
         (b"not a model", NOT_A_MODEL),
         (bytes_of(AFFINE["flatten at axis 0"])[:-20], NOT_A_MODEL),
-        (gzip.compress(bytes_of(AFFINE["flatten at axis 0"]))[:-12], "gzip data is cut off"),
+        (gzip.compress(bytes_of(AFFINE["flatten at axis 0"]))[:-12], "damaged gzip file"),
     ],
     ids=["empty", "text", "cut off", "gzip cut off"],
 )

@@ -76,7 +76,7 @@ def test_damaged_gzip(tmp_path: Path, damage: bytes) -> None:
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:
     _refused(tmp_path / "absent.vnnlib", "cannot be read: No such file")
-    _refused(tmp_path, "cannot be read: Is a directory")
+    _refused(tmp_path, "cannot be read: it is a folder")
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -14,16 +14,14 @@ from falsifier.fuzz.language import LanguageModel
 from falsifier.fuzz.mutators.text import FILLER
 from falsifier.fuzz.objectives import Finding, Judged, Model, Reproducer
 from falsifier.fuzz.watch import Seen
+from falsifier.input_file import read_text
 
 Array = NDArray[Any]
 
 
 def read_words(path: Path) -> tuple[str, ...]:
     """One word a line; blank lines and lines that begin with # are left out. Raises InputError."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    lines = read_text(path).splitlines()
     words = tuple(dict.fromkeys(line.strip() for line in lines if line.strip() and not line.startswith("#")))
     if not words:
         raise InputError(f"{path}: holds no words: write one a line")

@@ -1,0 +1,66 @@
+"""Files that are written for a user: whole or not at all, whatever becomes of the disk meanwhile."""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from falsifier.errors import InputError
+
+
+def write(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """Let a file, or what a symbolic link leads to, hold a content. Raises InputError where it cannot be written."""
+    try:
+        replace(real(path), content)
+    except (OSError, ValueError) as error:
+        raise unwritable(path, error) from None
+
+
+def replace(path: Path, content: str | bytes) -> None:
+    """Let a file hold a content: at every moment it is the old one or the whole new one. `path` is no symbolic link.
+
+    Text is written in UTF-8; bytes of file names that are none are written as they are.
+
+    Raises OSError. Nothing half written stays then.
+    """
+    data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+    if path.exists() and not path.is_file():  # a pipe or a device is not replaced
+        path.write_bytes(data)
+        return
+    part = path.with_name(f".{os.getpid()}.part") if len(os.fsencode(path.name)) > 240 else _beside(path)
+    try:
+        part.write_bytes(data)
+    except PermissionError:  # a folder may be closed while the file in it is open
+        path.write_bytes(data)
+        return
+    except OSError:
+        with suppress(OSError):
+            part.unlink()
+        raise
+    try:
+        os.replace(part, path)
+    except OSError:
+        part.unlink()
+        raise
+
+
+def real(path: str | os.PathLike[str]) -> Path:
+    """What a path leads to, be it there or not. Raises OSError for symbolic links that form a loop."""
+    found = Path(os.path.realpath(path))
+    if found.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
+    return found
+
+
+def unwritable(path: str | os.PathLike[str], error: OSError | ValueError, what: str = "it") -> InputError:
+    """The error of a file or a folder that cannot be written."""
+    reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+    reason = "its symbolic links form a loop" if "symbolic links" in reason else reason
+    subject = "cannot" if what == "it" else f"{what} cannot"
+    return InputError(f"{os.fspath(path)}: {subject} be written ({reason})")
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.{os.getpid()}.part")

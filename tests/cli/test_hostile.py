@@ -1,0 +1,258 @@
+"""Every command with files that are none, disks that take nothing, and names of any bytes: one line, status 2, nothing
+left behind, no waiting.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import models
+import numpy as np
+import pytest
+from command import ENVIRONMENT, falsifier
+
+from falsifier.cli import main
+
+QUERY = models.declare(1, 1) + models.box([0], [1]) + "(assert (>= Y_0 0.25))\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder: y = x on [0, 1] with y >= 0.25 asked, a witness, an instances.csv and a data set."""
+    monkeypatch.chdir(tmp_path)
+    models.save(models.identity(), tmp_path / "net.onnx")
+    (tmp_path / "prop.vnnlib").write_text(QUERY)
+    (tmp_path / "witness.txt").write_text("sat\n((X_0 0.5)\n(Y_0 0.5))\n")
+    (tmp_path / "instances.csv").write_text("net.onnx,prop.vnnlib,2\n")
+    np.savez(tmp_path / "data.npz", x=np.full((2, 1), 0.5))
+    return tmp_path
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(path.name)  # a path of few bytes
+
+
+def _hole(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 41)
+
+
+BAD: dict[str, tuple[Callable[[Path], object], str]] = {
+    "pipe": (os.mkfifo, "a pipe"),
+    "device": (lambda path: path.symlink_to("/dev/zero"), "a device"),
+    "socket": (_socket, "a socket"),
+    "loop": (lambda path: path.symlink_to(path.name), "form a loop"),
+    "folder": (lambda path: path.mkdir(), "folder"),
+    "hole": (_hole, "more than"),
+}
+
+_SAMPLES = ["--label-property", "range", "--range", "0", "1", "--epsilon", "0.1"]
+
+READS: dict[str, list[str]] = {
+    "verify, query": ["verify", "BAD", "--network", "net.onnx"],
+    "verify, network": ["verify", "prop.vnnlib", "--network", "BAD"],
+    "verify, named network": ["verify", "prop.vnnlib", "--network", "N=BAD"],
+    "verify, budgets": ["verify", "prop.vnnlib", "--network", "net.onnx", "--budgets", "BAD"],
+    "verify, configuration": ["verify", "prop.vnnlib", "--network", "net.onnx", "--then", "x", "--config", "BAD"],
+    "check, query": ["check", "BAD", "witness.txt", "--network", "net.onnx"],
+    "check, witness": ["check", "prop.vnnlib", "BAD", "--network", "net.onnx"],
+    "check, network": ["check", "prop.vnnlib", "witness.txt", "--network", "BAD"],
+    "explain": ["explain", "BAD"],
+    "convert": ["convert", "BAD"],
+    "convert, network": ["convert", "prop.vnnlib", "--network", "BAD"],
+    "campaign": ["campaign", "BAD", "--out", "out"],
+    "campaign, data": ["campaign", "net.onnx", "--dataset", "BAD", *_SAMPLES, "--out", "out"],
+    "campaign, model": ["campaign", "BAD", "--dataset", "data.npz", *_SAMPLES, "--out", "out"],
+    "fuzz": ["fuzz", "BAD", "--out", "out"],
+    "fuzz, inputs": ["fuzz", "net.onnx", "--inputs", "BAD", "--out", "out"],
+    "fuzz, against": ["fuzz", "net.onnx", "--objective", "disagree", "--against", "BAD", "--out", "out"],
+    "quantize": ["quantize", "BAD", "--out", "out.onnx"],
+    "quantize, inputs": ["quantize", "net.onnx", "--out", "out.onnx", "--inputs", "BAD"],
+    "doctor": ["doctor", "BAD"],
+}
+_FOLDERS = {"check, witness"}  # of serialised tensors: a folder is no fault, but it is empty
+
+
+@pytest.mark.parametrize("command", READS)
+@pytest.mark.parametrize("kind", BAD)
+def test_what_is_no_file(folder: Path, capsys: pytest.CaptureFixture[str], command: str, kind: str) -> None:
+    make, says = BAD[kind]
+    make(folder / "BAD")
+    before = sorted(os.listdir(folder))
+    assert main(READS[command]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" or command == "doctor"
+    assert err.count("\n") == 1, err
+    assert "BAD" in err
+    assert says in err or (kind == "folder" and command in _FOLDERS)
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_rows_of_a_campaign_with_what_is_no_file(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    (folder / "loop").symlink_to("loop")
+    rows = ["pipe,prop.vnnlib,2", "net.onnx,pipe,2", "loop,prop.vnnlib,2", "net.onnx,loop,2", "net.onnx,.,2"]
+    (folder / "instances.csv").write_text("\n".join([*rows, "net.onnx,prop.vnnlib,2\n"]))
+    assert main(["campaign", "instances.csv", "--out", "out"]) == 0
+    found = [line.split(",")[4] for line in (folder / "out" / "results.csv").read_text().splitlines()]
+    assert sorted(found) == ["error"] * 5 + ["sat"]
+
+
+@pytest.mark.parametrize("command", ["replay", "replay, record"])
+def test_hits_that_are_none(folder: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    (folder / "hit").mkdir()
+    if command == "replay, record":
+        os.mkfifo(folder / "hit" / "hit.json")
+    assert main(["replay", "hit"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+WRITES: dict[str, list[str]] = {
+    "verify --results": ["verify", "prop.vnnlib", "--network", "net.onnx", "--results", "DISK/out"],
+    "verify --json": ["verify", "prop.vnnlib", "--network", "net.onnx", "--json", "DISK/out"],
+    "verify --assignments": ["verify", "prop.vnnlib", "--network", "net.onnx", "--assignments", "DISK/out"],
+    "convert": ["convert", "prop.vnnlib", "--output", "DISK/out"],
+    "quantize": ["quantize", "net.onnx", "--to", "float16", "--out", "DISK/out"],
+    "campaign": ["campaign", "instances.csv", "--out", "DISK/out"],
+    "campaign --as-vnnlib": ["campaign", "net.onnx", "--dataset", "data.npz", *_SAMPLES, "--as-vnnlib", "DISK/out"],
+    "fuzz": ["fuzz", "net.onnx", "--out", "DISK/out", "--max-evaluations", "200"],
+    "prepass --write": ["prepass", "--tool", "tool", "--write", "DISK/out"],
+}
+
+
+_RECORDS = {"results.csv", "session.sqlite"}
+
+
+def _tool(folder: Path) -> None:
+    (folder / "tool").mkdir()
+    for name in ("prepare_instance.sh", "run_instance.sh", "install_tool.sh"):
+        (folder / "tool" / name).touch()
+
+
+@pytest.mark.parametrize("command", WRITES)
+@pytest.mark.parametrize("disk", ["full", "closed", "a file", "a loop"])
+def test_a_place_that_takes_nothing(
+    folder: Path, small_disk: Path, capsys: pytest.CaptureFixture[str], command: str, disk: str
+) -> None:
+    _tool(folder)
+    place = folder / "DISK"
+    if disk in ("full", "closed"):
+        place.symlink_to(small_disk)
+        (small_disk / "filling").write_bytes(bytes(64 << 10))
+        if disk == "closed":
+            subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    elif disk == "a file":
+        place.touch()
+    else:
+        place.symlink_to("DISK")
+    status = main(WRITES[command])
+    err = capsys.readouterr().err
+    assert "Traceback" not in err
+    told = [line for line in err.splitlines() if "cannot be" in line or "space" in line]
+    if status == 0:  # what takes no room: an empty folder, a copy of no bytes
+        assert disk == "full"
+        return
+    assert status in (1, 2)
+    assert told or err.count("\n") == 1, err
+    if disk in ("full", "closed"):
+        left = [path for path in small_disk.rglob("*") if path.is_file() and path.name != "filling"]
+        # an empty record is a whole one; nothing else may be empty, or under the name of something unfinished
+        assert {path.name for path in left if path.stat().st_size == 0 or ".part" in path.name} <= _RECORDS
+
+
+def test_results_that_are_a_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "out.txt").mkdir()
+    words = ["verify", "prop.vnnlib", "--network", "net.onnx"]
+    for option in ("--results", "--json"):
+        assert main([*words, option, "out.txt"]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    assert main(["convert", "prop.vnnlib", "--output", "out.txt"]) == 2
+    assert main(["quantize", "net.onnx", "--to", "float16", "--out", "out.txt"]) == 2
+    assert list((folder / "out.txt").iterdir()) == []
+
+
+def test_names_of_any_bytes(folder: Path) -> None:
+    """Blanks, other letters, bytes that are no text: each command, as a process, since stdout is one's."""
+    inner = folder / os.fsdecode(b"a b \xc3\xa9 \xff\n\"'")
+    inner.mkdir()
+    for name in ("net.onnx", "prop.vnnlib", "witness.txt"):
+        shutil.copy(folder / name, inner / name)
+    net, prop, witness = (str(inner / name) for name in ("net.onnx", "prop.vnnlib", "witness.txt"))
+    results = str(inner / "out.txt")
+    done = falsifier("verify", prop, "--network", net, "--results", results, "--json", str(inner / "r.json"))
+    assert done.returncode == 0, done.stderr
+    assert Path(results).read_text().startswith("sat\n")
+    assert falsifier("check", prop, witness, "--network", net).stdout.startswith("exact")
+    assert falsifier("convert", prop, "--output", results).returncode == 0
+    told = subprocess.run(
+        [sys.executable, "-P", "-m", "falsifier", "explain", prop], env=ENVIRONMENT, capture_output=True, check=False
+    )
+    assert told.returncode == 0, told.stderr
+    assert b"\xff" in told.stdout
+    done = falsifier("verify", f"{prop}.gone", "--network", net)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_wall_clock_that_jumps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jumps = count()
+    monkeypatch.setattr(time, "time", lambda: (-1.0) ** next(jumps) * 1e9)
+    assert main(["verify", "prop.vnnlib", "--network", "net.onnx", "--timeout", "20", "--results", "out.txt"]) == 0
+    assert (folder / "out.txt").read_text().startswith("sat\n")
+    assert main(["campaign", "instances.csv", "--out", "out"]) == 0
+    assert ",sat," in (folder / "out" / "results.csv").read_text()
+
+
+def test_two_campaigns_in_one_folder(folder: Path) -> None:
+    words = [sys.executable, "-P", "-m", "falsifier", "campaign", "instances.csv", "--out", "out"]
+    running = [
+        subprocess.Popen(words, cwd=folder, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    told = [process.communicate(timeout=120)[1] for process in running]
+    assert sorted(process.returncode for process in running) == [0, 2]
+    refused = told[[process.returncode for process in running].index(2)]
+    assert "results.csv: exists" in refused
+    assert (folder / "out" / "results.csv").read_text().count("\n") == 1
+
+
+def test_a_text_that_does_not_fit_into_memory(folder: Path) -> None:
+    """Ten million asserts in an address space that holds the text, not what is made of it."""
+    with (folder / "many.vnnlib").open("w") as file:
+        file.write(QUERY)
+        file.write("(assert (<= Y_0 9.5))\n" * 10**6)
+    code = (
+        "import resource, sys; from falsifier.cli import main; import falsifier.query.v1; "
+        "used = int(open('/proc/self/statm').read().split()[0]) * 4096 + (60 << 20); "
+        "resource.setrlimit(resource.RLIMIT_AS, (used, used)); sys.exit(main(['explain', 'many.vnnlib']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("falsifier: many.vnnlib: does not fit into memory")
+    assert done.stderr.count("\n") == 1
+
+
+def test_whoever_reads_the_answer_has_no_room(folder: Path) -> None:
+    with open("/dev/full", "w") as full:
+        for words in (["explain", "prop.vnnlib"], ["convert", "prop.vnnlib"], ["supports", "--onnx-operators"]):
+            done = subprocess.run(
+                [sys.executable, "-P", "-m", "falsifier", *words],
+                cwd=folder,
+                env=ENVIRONMENT,
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+            assert done.returncode != 0
+            assert "Traceback" not in done.stderr
