@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from falsifier.campaign.dataset import Sample
 from falsifier.campaign.plan import Job, by_network
 
 FEWEST, MOST = 16, 4096  # jobs of a unit, where a network has that many
@@ -42,6 +41,8 @@ class Unit:
 
     def shipped(self) -> Unit:
         """The same, as it is sent to another process: with the samples that it asks about, and no others."""
+        from falsifier.campaign.dataset import Sample
+
         asked = [job.question for job in self.jobs]
         samples = [question for question in asked if isinstance(question, Sample)]
         if len(samples) < len(asked):
