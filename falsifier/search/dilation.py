@@ -9,8 +9,8 @@ direction, so that the rest of the gradient points along the ridge. In the unit 
     x <- x + min(1.1 lack / |g|_H, cap) * H g / |g|_H        |g|_H = sqrt(g.Hg)
 
 This is the algorithm's B with H = B B^T. H g' is known from the last step, so that a step takes one product with H and
-one update of rank one. Where the free inputs outnumber the steps H is kept as I - V^T V, one row of V per step, which is
-cheaper than a matrix; where memory does not hold so many rows the metric starts anew from I.
+one update of rank one. Where the free inputs outnumber the steps H is kept as I - V^T V, one row of V per step, which
+is cheaper than a matrix; where memory does not hold so many rows the metric starts anew from I.
 Source: N. Z. Shor, Minimization Methods for Non-Differentiable Functions, Springer 1985, chapter 3.
 """
 

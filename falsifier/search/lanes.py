@@ -5,7 +5,8 @@ All schedules share one update, so that one batch mixes them at the cost of one:
     momentum <- beta * momentum + gradient / |gradient|
     x        <- clip(x + alpha * width * sign(momentum)),   alpha <- alpha * decay
 
-Only the momentum's signs count, so it is kept times the last |gradient|, which saves dividing a wide gradient. Lanes that are `adaptive` halve alpha and return to their best point where too few steps improved (auto-PGD).
+Only the momentum's signs count, so it is kept times the last |gradient|, which saves dividing a wide gradient. Lanes
+that are `adaptive` halve alpha and return to their best point where too few steps improved (auto-PGD).
 """
 
 from __future__ import annotations
