@@ -17,6 +17,7 @@ from falsifier.errors import EngineError
 from falsifier.network.load import Network, load
 from falsifier.network.onnxruntime_engine import OnnxruntimeEngine
 from falsifier.network.single import SingleSampleEngine
+from falsifier.network.walk import Rule
 from falsifier.objective import Reduction
 from falsifier.problem import Problem
 from falsifier.query import parse
@@ -198,4 +199,4 @@ def _dilated(problem: Problem, target: NDArray[np.int64], x: NDArray[Any]) -> tu
     zero = 0 * x
     state = {"metric": zero[:, :, None] + np.eye(problem.f, dtype=x.dtype), "unit": zero, "along": zero}
     given = {"shortening": np.ones((1, 1)), "level": zero[:, :1], "floor": np.full((1, 1), -np.inf)}
-    return walks.Rule.DILATED, Reduction.HINGE, target, x, _STEPS, state, given
+    return Rule.DILATED, Reduction.HINGE, target, x, _STEPS, state, given
