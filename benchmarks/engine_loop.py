@@ -103,13 +103,12 @@ def step_shares(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
         for kind in ("ascent", "climb", "dilated"):
             inner, outer = Laps(engine, "ascend"), Laps(batched, "ascend")
             together: list[float] = []
-            for by_hand in (math.inf, 0):
-                walks._BY_HAND = by_hand  # type: ignore[assignment]
-                for _ in range(options.step_rounds):
-                    began = time.thread_time()
-                    _steps_of(kind, run, batched, lanes, options.rng_seed)
-                    if not by_hand:
-                        together.append((time.thread_time() - began) / _STEPS)
+            for turn in range(2 * options.step_rounds):
+                walks._BY_HAND = 0 if turn % 2 else math.inf  # type: ignore[assignment]
+                began = time.thread_time()
+                _steps_of(kind, run, batched, lanes, options.rng_seed)
+                if turn % 2:
+                    together.append((time.thread_time() - began) / _STEPS)
             whole, in_engine, in_problem = outer.between(), inner.inside(), outer.inside()
             figures = {
                 "network": name,
