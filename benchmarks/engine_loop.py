@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -13,7 +14,8 @@ import numpy as np
 import torch
 from engine_networks import CASES, build
 
-from falsifier.arrays import Rng, as_like
+from falsifier import walks
+from falsifier.arrays import Rng
 from falsifier.budget import Budget
 from falsifier.network.from_torch import export
 from falsifier.network.load import load
@@ -25,9 +27,9 @@ from falsifier.problem import Problem
 from falsifier.query import parse
 from falsifier.search import search
 from falsifier.search.ascent import climb
-from falsifier.search.lanes import Lanes
+from falsifier.search.dilation import dilated_climb
 from falsifier.search.run import Run
-from falsifier.search.stages.gradient import AUTO, FINE, STEADY, VERTEX_FIRST, Gradient
+from falsifier.search.stages.gradient import AUTO, FINE, STEADY, VERTEX_FIRST, Gradient, _Round
 from falsifier.search.stages.hopping import Hopping
 from falsifier.spec import Rounding, compile_query
 
@@ -84,7 +86,8 @@ def query_of(n: int, m: int) -> str:
 def step_shares(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     """One network: where the time of a step goes, for given numbers of lanes, single-threaded on the CPU.
 
-    Microseconds of CPU time, the lower quartile over steps: what other programs take does not count.
+    Microseconds of CPU time, the lower quartile over steps: what other programs take does not count. `whole`: steps as
+    the search makes them once their number pays for a graph, many in one run where that is possible.
     """
     case = CASES[name]
     network = load(export(build(case, options.rng_seed), torch.zeros(1, *case.shape)))
@@ -97,15 +100,15 @@ def step_shares(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
         single, batched = Problem(spec, SingleSampleEngine(network.reference), budget), Problem(spec, engine, budget)
         run = Run.start(Source(single, batched), budget, Rng(options.rng_seed), lambda _: False)
         run.until = float("inf")
-        for kind in ("ascent", "climb"):
+        for kind in ("ascent", "climb", "dilated"):
             inner, outer = Laps(engine, "ascend"), Laps(batched, "ascend")
-            spread = np.arange(lanes) % batched.t
-            for _ in range(options.step_rounds):
-                start = Rng(options.rng_seed).uniform((lanes, batched.f), batched.like)
-                if kind == "climb":
-                    climb(run, batched, spread, start, _STEPS, Rng(options.rng_seed), Reduction.HINGE)
-                else:
-                    _ascend(batched, Lanes.at(batched, spread, start, [VERTEX_FIRST, AUTO, STEADY, FINE], _STEPS))
+            together: list[float] = []
+            for turn in range(2 * options.step_rounds):
+                walks._BY_HAND = 0 if turn % 2 else math.inf  # type: ignore[assignment]
+                began = time.thread_time()
+                _steps_of(kind, run, batched, lanes, options.rng_seed)
+                if turn % 2:
+                    together.append((time.thread_time() - began) / _STEPS)
             whole, in_engine, in_problem = outer.between(), inner.inside(), outer.inside()
             figures = {
                 "network": name,
@@ -115,6 +118,8 @@ def step_shares(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
                 "in_engine": round(in_engine, 1),
                 "outside_engine": round(1 - in_engine / whole, 3),
                 "outside_problem": round(1 - in_problem / whole, 3),
+                "whole": round(as_made := 1e6 * float(np.percentile(together, 25)), 1),
+                "whole_outside_engine": round(1 - in_engine / as_made, 3),
             }
             results.append(figures)
             print(json.dumps(figures), file=sys.stderr, flush=True)
@@ -122,13 +127,14 @@ def step_shares(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     return results
 
 
-def _ascend(problem: Problem, lanes: Lanes) -> None:
-    """The steps of a round of gradient lanes."""
-    target = as_like(lanes.target, problem.like)
-    for _ in range(_STEPS):
-        evaluation, _, gradient = problem.ascend(lanes.x, target)
-        lanes.take(evaluation.margin)
-        lanes.move(gradient)
+def _steps_of(kind: str, run: Run, problem: Problem, lanes: int, rng_seed: int) -> None:
+    """The steps of a round of gradient lanes, or of a climb."""
+    if kind == "ascent":
+        _Round(run, problem, lanes, _STEPS, [VERTEX_FIRST, AUTO, STEADY, FINE], 2).work(run)
+        return
+    start = Rng(rng_seed).uniform((lanes, problem.f), problem.like)
+    ascent = climb if kind == "climb" else dilated_climb
+    ascent(run, problem, np.arange(lanes) % problem.t, start, _STEPS, Rng(rng_seed), Reduction.HINGE)
 
 
 class Laps:

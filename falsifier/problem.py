@@ -11,7 +11,8 @@ Axes: b lane, f free input, n flat input, m flat output, t target, k atom, r for
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 from falsifier.aims import Aim
 from falsifier.arrays import Array, add_columns, arange, full, gather, is_numpy
@@ -19,6 +20,9 @@ from falsifier.chunks import Column
 from falsifier.objective import ObjectiveForm, Reduction
 from falsifier.spec.margin import form_gradients, input_values, score
 from falsifier.values import Evaluation, Values
+
+if TYPE_CHECKING:
+    from falsifier.walks import Walks
 
 
 class Problem(Values):
@@ -52,6 +56,13 @@ class Problem(Values):
         kind, cost = ("gradient", 1) if linear else ("general", 2)
         outputs, slacks, value, gradient = self._chunks.run(kind, run, lanes, self._ascended, cost)
         return self._evaluation(outputs, slacks, target), value, gradient
+
+    @cached_property
+    def walks(self) -> Walks:
+        """Several steps of `ascend` as one run, where that is possible and pays."""
+        from falsifier.walks import Walks
+
+        return Walks(self)
 
     def pull(
         self, points: Array, target: Array, seed: Callable[[slice, Array], Array], window: Array | None = None

@@ -20,6 +20,7 @@ LAYERS: list[set[str]] = [
     {"spec", "network", "chunks"},
     {"aims"},
     {"values"},
+    {"walks"},
     {"problem"},
     {"search", "witness"},
     {"arguments"},

@@ -297,7 +297,7 @@ def test_large_networks_get_small_chunks() -> None:
     """What an engine says about its memory bounds the lanes of a run: gradient runs hold about three times as much."""
     problem = problem_of(LINEAR_ATOMS)
     engine: Any = problem.engine
-    engine.lane_bytes = 1 << 26
+    engine.lane_bytes = 1 << 24
     points, target = lanes_of(problem, 8)
     problem.evaluate(points, target)
     assert engine.runs == [3, 3, 2]

@@ -38,11 +38,96 @@ def write_graph(
     `primitives`: those to take instead of the program's, in execution order. `as_integers`: constants of a quantised
     model stay integers behind a DequantizeLinear, so that onnxruntime uses its integer kernels as in the original.
     """
-    from onnx import GraphProto, ModelProto, NodeProto
+    from onnx import GraphProto
 
-    names = [v.name for v in outputs]
+    part = _part(program, primitives, [v.name for v in outputs], as_integers=as_integers)
+    graph = GraphProto(
+        name="program",
+        node=part.nodes,
+        input=[_info(v) for v in inputs if v.name in part.read],
+        output=[_info(v) for v in outputs],
+        initializer=part.initializers,
+    )
+    return part.model(graph)
+
+
+def write_loop(
+    program: Program, primitives: Sequence[Primitive], state: Sequence[tuple[Value, Value]], going: Value
+) -> Graph:
+    """A model that runs the primitives up to `steps` (an input) times, until `going` is false.
+
+    `state`: values before and after one run of them. The model's inputs are called as those, its outputs as those with
+    `_after`; inputs that do not change are the program's other ones.
+    """
+    from onnx import GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
+
+    def typed(name: str, kind: Any, dims: Sequence[int] | None = None) -> ValueInfoProto:
+        info = ValueInfoProto(name=name, type=TypeProto(tensor_type=TypeProto.Tensor(elem_type=kind)))
+        if dims is not None:
+            info.type.tensor_type.shape.SetInParent()
+        return info
+
+    part = _part(program, primitives, [going.name, *(after.name for _, after in state)])
+    kinds = [_kind(now) for now, _ in state]
+    made = {now.name for now, _ in state} | {name for primitive in primitives for name in primitive.outputs}
+    body = GraphProto(
+        name="step",
+        node=part.nodes,
+        input=[
+            typed("iteration", TensorProto.INT64, ()),
+            typed("go_on", TensorProto.BOOL, ()),
+            *(typed(now.name, kind) for (now, _), kind in zip(state, kinds, strict=True)),
+        ],
+        output=[
+            typed(going.name, TensorProto.BOOL, ()),
+            *(typed(after.name, kind) for (_, after), kind in zip(state, kinds, strict=True)),
+        ],
+    )
+    ends = [f"{now.name}_after" for now, _ in state]
+    starts = [f"{now.name}_before" for now, _ in state]
+    loop = NodeProto(op_type="Loop", input=["steps", "", *starts], output=ends)
+    loop.attribute.extend(_attributes({"body": body}))
+    fixed = [program.values[name] for name in program.inputs if name in part.read and name not in made]
+    graph = GraphProto(
+        name="walk",
+        node=[loop],
+        input=[
+            typed("steps", TensorProto.INT64, ()),
+            *(typed(v.name, _kind(v)) for v in fixed),
+            *(typed(name, kind) for name, kind in zip(starts, kinds, strict=True)),
+        ],
+        output=[typed(name, kind) for name, kind in zip(ends, kinds, strict=True)],
+        initializer=part.initializers,
+    )
+    return part.model(graph)
+
+
+@dataclass
+class _Part:
+    """Nodes of a program, what they read, and their constants."""
+
+    nodes: list[Any]
+    read: set[str]
+    initializers: list[Any]
+    shared: dict[str, NDArray[Any]]
+    opset: int
+
+    def model(self, graph: Any) -> Graph:
+        from onnx import ModelProto
+
+        model = ModelProto(ir_version=10, graph=graph)
+        model.opset_import.add(domain="", version=self.opset)
+        return Graph(model.SerializeToString(), self.shared)
+
+
+def _part(
+    program: Program, primitives: Sequence[Primitive] | None, outputs: Sequence[str], *, as_integers: bool = False
+) -> _Part:
+    """Those of the program's or the given primitives that lead to some outputs."""
+    from onnx import NodeProto
+
     part = program if primitives is None else Program(program.inputs, list(primitives))
-    kept = needed_primitives(part, names)
+    kept = needed_primitives(part, outputs)
     read = {name for primitive in kept for name in primitive.inputs}
     nodes = []
     for primitive in kept:
@@ -65,17 +150,15 @@ def write_graph(
         initializers.append(_initializer(name, array))
         if array.nbytes >= SHARED_BYTES:
             shared[name] = np.ascontiguousarray(array)
-    graph = GraphProto(
-        name="program",
-        node=nodes,
-        input=[_info(v) for v in inputs if v.name in read],
-        output=[_info(v) for v in outputs],
-        initializer=initializers,
-    )
-    model = ModelProto(ir_version=10, graph=graph)
     wide = any(a.dtype.name in ("int16", "uint16") for a in constants.values())
-    model.opset_import.add(domain="", version=OPSET if wide or not _quantises(kept) else _OPSET_OF_QUANTISED)
-    return Graph(model.SerializeToString(), shared)
+    opset = OPSET if wide or not _quantises(kept) else _OPSET_OF_QUANTISED
+    return _Part(nodes, read, initializers, shared, opset)
+
+
+def _kind(value: Value) -> Any:
+    from onnx import helper
+
+    return helper.np_dtype_to_tensor_dtype(value.dtype)
 
 
 def _quantises(primitives: Sequence[Primitive]) -> bool:
@@ -86,9 +169,7 @@ def _info(value: Value) -> Any:
     from onnx import helper
 
     lanes = "b" if value.lead == 1 else f"b{value.lead}"
-    return helper.make_tensor_value_info(
-        value.name, helper.np_dtype_to_tensor_dtype(value.dtype), [lanes, *value.stored]
-    )
+    return helper.make_tensor_value_info(value.name, _kind(value), [lanes, *value.stored])
 
 
 def _initializer(name: str, array: NDArray[Any]) -> Any:

@@ -18,10 +18,11 @@ from falsifier.errors import EngineError, UnsupportedError
 from falsifier.network import runtime
 from falsifier.network.adjoint import add_adjoint
 from falsifier.network.lowering import Lowered
-from falsifier.network.objective_graph import add_objective
+from falsifier.network.objective_graph import ObjectiveValues, add_objective
 from falsifier.network.observation import Layer, Observer, Watch, layers_of, probes
-from falsifier.network.onnx_graph import Graph, write_graph
+from falsifier.network.onnx_graph import Graph, write_graph, write_loop
 from falsifier.network.program import WINDOW, Builder, Primitive, Value, needed_primitives
+from falsifier.network.walk import Kind
 from falsifier.objective import Ascent, ObjectiveForm, Reduction
 
 Array = NDArray[Any]
@@ -53,6 +54,7 @@ class OnnxruntimeEngine:
         self._forward = self._session(graph, fuse_integers=True)
         self._inner: dict[tuple[str, ...], Session] = {}
         self._ascents: dict[Reduction, Session] = {}
+        self._walks: dict[Kind, Session] = {}
 
     @cached_property
     def differentiable(self) -> bool:
@@ -145,6 +147,24 @@ class OnnxruntimeEngine:
         y, slack, score, weight, *gradient = session.run(feed)
         return Ascent(y, slack, score, weight, _finite(gradient[0]) if gradient else np.zeros_like(x))
 
+    def walk_session(self, kind: Kind) -> Session:
+        """What `walk` runs. Raises UnsupportedError where no gradient flows, EngineError where a kernel is missing."""
+        if kind not in self._walks:
+            self._walks[kind] = self._session(self._adjoint.walk(kind))
+        return self._walks[kind]
+
+    def walk(
+        self, kind: Kind, given: dict[str, Array], state: dict[str, Array], steps: int, window: Array | None = None
+    ) -> dict[str, Array]:
+        """Up to `steps` steps in one run: the state after them, by the names in `network.walk`."""
+        here = "points" if kind.embedded else self._lowered.x.name
+        names = {name: here if name == "points" else name for name in state}
+        feed = {f"{names[name]}_before": value for name, value in state.items()}
+        feed.update(given, steps=np.array(steps), **self._window(len(state["points"]), window))
+        session = self.walk_session(kind)
+        after = dict(zip(session.outputs, session.run(feed), strict=True))
+        return {name: after[f"{names[name]}_after"] for name in state}
+
     @cached_property
     def _adjoint(self) -> _Adjoint:
         return _Adjoint(self._lowered)
@@ -220,13 +240,13 @@ class Session:
     def __init__(self, session: Any) -> None:
         self._session = session
         self._inputs = {i.name for i in session.get_inputs()}
-        self._outputs = [o.name for o in session.get_outputs()]
+        self.outputs = [o.name for o in session.get_outputs()]
 
     def run(self, feed: dict[str, Array]) -> list[Array]:
         try:
             if feed.keys() != self._inputs:  # what the program does not depend on is not an input of its model
                 feed = {name: value for name, value in feed.items() if name in self._inputs}
-            results: list[Array] = self._session.run(self._outputs, feed)
+            results: list[Array] = self._session.run(self.outputs, feed)
         except runtime.errors() as error:
             if runtime.is_out_of_memory(error):
                 raise MemoryError(runtime.one_line(error)) from error
@@ -251,22 +271,30 @@ class _Adjoint:
 
     def with_objective(self, reduction: Reduction) -> Graph:
         """(x, rows, offset, scale[, window]) -> (y, slack, score, weight[, gradient])."""
-        build = self.build.fork()
-        y = self.lowered.y
-        end = len(build.program.primitives)
-        values = add_objective(build, y, reduction, _SEED)
-        objective = build.program.primitives[end:]
-        outputs = [y, values.slack, values.score, values.weight]
+        build, values, order = self._ordered(reduction)
+        outputs = [self.lowered.y, values.slack, values.score, values.weight]
         if self.gradient is not None:
             outputs.append(self.gradient)
-        primitives = build.program.primitives
-        order: list[Primitive] = [
-            *primitives[: self.split],
-            *objective,
-            *primitives[self.split : end],
-        ]
         inputs = [self.lowered.x, values.rows, values.offset, values.scale, *self.windows]
         return write_graph(build.program, inputs, outputs, order)
+
+    def walk(self, kind: Kind) -> Graph:
+        """Several steps as one run (`Engine.walk`). Raises UnsupportedError where no gradient flows."""
+        from falsifier.network.walk_graph import WalkSteps
+
+        if self.gradient is None:
+            raise UnsupportedError("no gradient flows: nothing to walk along")
+        build, values, order = self._ordered(kind.reduction)
+        steps = WalkSteps(build, kind, self.lowered.x, self.lowered.y, self.gradient, values)
+        return write_loop(build.program, [*steps.before, *order, *steps.primitives], steps.state, steps.going)
+
+    def _ordered(self, reduction: Reduction) -> tuple[Builder, ObjectiveValues, list[Primitive]]:
+        """The program with an objective, and its primitives in execution order."""
+        build = self.build.fork()
+        end = len(build.program.primitives)
+        values = add_objective(build, self.lowered.y, reduction, _SEED)
+        primitives = build.program.primitives
+        return build, values, [*primitives[: self.split], *primitives[end:], *primitives[self.split : end]]
 
 
 def _finite(gradient: Array) -> Array:

@@ -17,21 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.arrays import Array, Rng, as_like, clip_into, copy_rows, full, is_numpy, namespace, row_blocks
+from falsifier.network.walk import CAP_DECAY, FIRST_LENGTH, LARGEST_LACK, LAST_LENGTH, OVER, SMALLEST, Rule
 from falsifier.objective import Reduction
 from falsifier.search.looks import Looks
 from falsifier.search.pace import Work
 from falsifier.search.run import Run, bounds, host_margin
+from falsifier.search.strides import take_steps
 from falsifier.search.windows import straight_through
 
 if TYPE_CHECKING:
     from falsifier.problem import Problem
+    from falsifier.walks import Walk
 
-_OVER = 0.1
-_LARGEST_LACK = 1e30
-_SMALLEST = 1e-15  # largest slope of a lane that is followed; its inverse bounds from above, squares fit in float32
 _CAPS = (0.1, 0.3)  # of the longest coordinate of a Polyak step, in widths
-_CAP_DECAY = 0.97
-_FIRST, _LAST = 0.05, 0.002  # root mean square coordinate of decaying steps, in widths
 _DECAYING = 0.25  # share of lanes
 
 
@@ -48,13 +46,22 @@ def climb(
 ) -> Climb:
     """Up to `steps` steps from `x` `[b, f]`; fewer where the turn or the search ends. The door sees hits at once."""
     rules = _Rules.drawn(rng, x, problem.k > 1 and reduction is Reduction.HINGE, steps)
-    walk = _Walk(x, *bounds(problem, as_like(target, problem.like)))
+    path = _Path(x, *bounds(problem, as_like(target, problem.like)))
 
     def move(step: int, x: Array, gradient: Array, lack: Array, slack: Array) -> tuple[Array, Array | None]:
-        walk.move(gradient, rules, lack, step)
-        return walk.x, rules.scale(slack)
+        path.move(gradient, rules, lack, step)
+        return path.x, rules.scale(slack)
 
-    return climb_by(move, run, problem, target, x, steps, reduction)
+    return climb_by(move, run, problem, target, x, steps, reduction, rules.whole(problem.f, problem.k))
+
+
+@dataclass
+class Whole:
+    """A climb's rule as one run of many steps (`falsifier.network.walk`): what it is given, and its first state."""
+
+    rule: Rule
+    given: dict[str, Array]
+    state: dict[str, Array]
 
 
 Move = Callable[[int, Array, Array, Array, Array], tuple[Array, "Array | None"]]
@@ -68,6 +75,7 @@ def climb_by(
     x: Array,
     steps: int,
     reduction: Reduction,
+    whole: Whole | None = None,
     scale: Array | None = None,
     inside: bool = False,
 ) -> Climb:
@@ -75,7 +83,8 @@ def climb_by(
 
     `move(step, x, gradient, lack, slack)` gives the points of the next step and the scales `[b, k]` of its slacks;
     gradient `[b, f]` of the score, lack `[b]`: how far the score is from where it should be, slack `[b, k]`. `scale`:
-    of the first step; `inside`: steps follow what targets ask of inputs alone, and end within it.
+    of the first step; `inside`: steps follow what targets ask of inputs alone, and end within it. `whole` is the same
+    as a run of many steps, taken where that pays.
     """
     xp = namespace(x)
     lanes = x.shape[0]
@@ -84,6 +93,13 @@ def climb_by(
     level = _refused_level(run, problem, target)
     if level is not None:
         reduction = Reduction.HARD  # the sum of what atoms lack is flat beyond the bound
+    if whole is not None and not inside:
+        sought = {"level": _column(level, x), "floor": np.array([[-np.inf if level is None else 0.0]])}
+        walk = problem.walks.begin(
+            whole.rule, reduction, target, x, steps, whole.state, {**whole.given, **sought}, window
+        )
+        if walk is not None:
+            return _walked(run, problem, target, walk, steps)
     best, best_margin = x + xp.zeros_like(x), full((lanes,), -float("inf"), x)
     looks = Looks(run, problem, Work.GRADIENT, lanes)
     for step in range(steps):
@@ -106,7 +122,25 @@ def climb_by(
     return Climb(best, host_margin(best_margin))
 
 
-class _Walk:
+def _walked(run: Run, problem: Problem, target: NDArray[np.int64], walk: Walk, steps: int) -> Climb:
+    """The same as runs of many steps; a run ends where the door has something to see."""
+    while walk.done < steps and take_steps(run, walk, target, steps - walk.done):
+        margin = walk.margin()
+        if margin.max() >= 0:
+            run.offer(problem, walk.state["best"], target, margin)
+            if not run.worthwhile(target):
+                break
+    margin = walk.margin()
+    run.offer(problem, walk.state["best"], target, margin)
+    return Climb(walk.state["best"], margin)
+
+
+def _column(x: Array | None, like: Array) -> Array:
+    """`[b]` as `[b, 1]`; zeros for None."""
+    return full((like.shape[0], 1), 0.0, like) if x is None else x[:, None]
+
+
+class _Path:
     """Where the lanes of a climb stand, x `[b, f]`: an array that the next step but one overwrites."""
 
     def __init__(self, x: Array, lower: Array, upper: Array) -> None:
@@ -157,23 +191,37 @@ class _Rules:
         xp = namespace(slope)
         longest = xp.maximum(xp.max(slope, axis=1), -xp.min(slope, axis=1))
         square = xp.vecdot(slope, slope)
-        usable = (longest > _SMALLEST) & (longest < 1 / _SMALLEST) & (lack >= 0)  # False for NaN
+        usable = (longest > SMALLEST) & (longest < 1 / SMALLEST) & (lack >= 0)  # False for NaN
         followed = is_numpy(usable) and usable.all()  # a device would have to wait for the answer
         if not followed:
             one = full((1,), 1.0, slope)
             square, longest = xp.where(usable, square, one), xp.where(usable, longest, one)
-        length = xp.minimum((1 + _OVER) * lack / square, self._cap[rows] * (_CAP_DECAY**step) / longest)
-        distance = _FIRST * (_LAST / _FIRST) ** (step / max(1, self._steps - 1)) * slope.shape[1] ** 0.5
+        length = xp.minimum((1 + OVER) * lack / square, self._cap[rows] * (CAP_DECAY**step) / longest)
+        shrunk = (LAST_LENGTH / FIRST_LENGTH) ** (step / max(1, self._steps - 1))
+        distance = FIRST_LENGTH * shrunk * slope.shape[1] ** 0.5
         length = xp.where(self._decaying[rows], distance / xp.sqrt(square), length)
         return (length, None) if followed else (xp.where(usable, length, full((1,), 0.0, slope)), usable)
+
+    def whole(self, f: int, atoms: int) -> Whole:
+        """The same rules for runs of many steps of lanes with `f` free inputs and `atoms` atoms."""
+        given = {
+            "caps": self._cap[:, None],
+            "decaying": self._decaying[:, None],
+            "far": np.array([[f**0.5]]),
+            "shortening": np.array([[(LAST_LENGTH / FIRST_LENGTH) ** (1 / max(1, self._steps - 1))]]),
+        }
+        if self._weighted is None:
+            return Whole(Rule.POLYAK, given, {})
+        given["weighted"] = self._weighted
+        return Whole(Rule.POLYAK, given, {"scale": full((self._cap.shape[0], atoms), 1.0, self._cap)})
 
     def scale(self, slack: Array) -> Array | None:
         """Scales `[b, k]` of the next step: what an atom lacks, with mean 1, in weighing lanes; ones elsewhere."""
         if self._weighted is None:
             return None
         xp = namespace(slack)
-        lack = clip_into(-slack, full((1, 1), 0.0, slack), full((1, 1), _LARGEST_LACK, slack))
-        total = xp.sum(lack, axis=1)[:, None] + 1 / _LARGEST_LACK
+        lack = clip_into(-slack, full((1, 1), 0.0, slack), full((1, 1), LARGEST_LACK, slack))
+        total = xp.sum(lack, axis=1)[:, None] + 1 / LARGEST_LACK
         # An atom that holds now keeps a little weight: it may be violated after the step.
         return xp.where(self._weighted, lack * (slack.shape[1] / total) + 0.01, full((1, 1), 1.0, slack))
 

@@ -22,23 +22,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.arrays import Array, Rng, as_like, namespace, numpy_dtype
+from falsifier.network.walk import FIRST_CAP, LARGEST_LACK, LAST_CAP, OVER, SAME, SHRINK, TINY, Rule
 from falsifier.objective import Reduction
-from falsifier.search.ascent import Climb, climb_by
+from falsifier.search.ascent import Climb, Whole, climb_by
 from falsifier.search.run import Run, bounds
 
 if TYPE_CHECKING:
     from falsifier.problem import Problem
 
-_ALPHA = 1.7  # by which the difference of two gradients is shrunk
-_OVER = 0.1
-_FIRST, _LAST = 0.2, 0.01  # cap on the longest coordinate of a step, in widths
 _WEIGHED = 0.6  # share of the climb in which atoms are weighed
 _INEQUALITY = 3.0  # power of the exponential draws that weights are
-_BYTES = 1 << 26  # of the columns of all lanes
-_FEWEST = 4  # columns
-_TINY = 1e-20
-_SHRINK = 1 - _ALPHA**-2
-_SAME = 1e-12  # square of the difference of two gradients, in the metric, that is rounding alone
+_BYTES = 1 << 26  # of the rows of all lanes
+_FEWEST = 4  # rows of V
+_WHOLE = 100  # free inputs
 
 
 def dilated_climb(
@@ -65,11 +61,25 @@ def dilated_climb(
     metric = _Metric(x, steps)
 
     def move(step: int, x: Array, gradient: Array, lack: Array, slack: Array) -> tuple[Array, Array | None]:
-        cap = _FIRST * (_LAST / _FIRST) ** (step / max(1, steps - 1))
+        cap = FIRST_CAP * (LAST_CAP / FIRST_CAP) ** (step / max(1, steps - 1))
         moved = x + metric.step(_followed(gradient * width, x, lower, upper), lack, cap) * width
         return xp.clip(moved, lower, upper), weights if step + 1 < _WEIGHED * steps else None
 
-    return climb_by(move, run, problem, target, x, steps, reduction, weights, inside)
+    return climb_by(move, run, problem, target, x, steps, reduction, _whole(x, steps, weights), weights, inside)
+
+
+def _whole(x: Array, steps: int, weights: Array | None) -> Whole | None:
+    """The same rule for runs of many steps; only where the metric is a matrix."""
+    f = x.shape[1]
+    if f > min(steps, _WHOLE):
+        return None
+    zeros = 0 * x
+    given = {"shortening": np.array([[(LAST_CAP / FIRST_CAP) ** (1 / max(1, steps - 1))]])}
+    state = {"metric": zeros[:, :, None] + namespace(x).eye(f, dtype=x.dtype), "unit": zeros, "along": zeros}
+    if weights is not None:
+        given.update(weights=weights, until=np.array([[_WEIGHED * steps]]))
+        state["scale"] = weights
+    return Whole(Rule.DILATED, given, state)
 
 
 def _followed(slope: Array, x: Array, lower: Array, upper: Array) -> Array:
@@ -83,7 +93,7 @@ def _followed(slope: Array, x: Array, lower: Array, upper: Array) -> Array:
 def _drawn_weights(rng: Rng, lanes: int, atoms: int, like: Array) -> Array:
     """Weights `[b, k]`, positive, with mean 1 in every lane: powers of exponential draws."""
     xp = namespace(like)
-    draw = (-xp.log(1 - rng.uniform((lanes, atoms), like) + _TINY)) ** _INEQUALITY + 1e-6
+    draw = (-xp.log(1 - rng.uniform((lanes, atoms), like) + TINY)) ** _INEQUALITY + 1e-6
     return draw * (atoms / xp.sum(draw, axis=1)[:, None])
 
 
@@ -107,17 +117,17 @@ class _Metric:
         if not self._dense and self._count == self._stored.shape[1]:
             self._count, self._last = 0, None
         length = xp.sqrt(xp.vecdot(slope, slope))[:, None]
-        unit = slope / (length + _TINY)
+        unit = slope / (length + TINY)
         along = self._applied(unit)
         if self._last is not None:
             along = self._shrunk(unit, along, *self._last)
         self._last = unit, along
         # rounding may leave less than 0 where the metric has shrunk a gradient to nothing
         size = xp.sqrt(xp.clip(xp.vecdot(unit, along), 0, 1))[:, None]
-        direction = along / (size + _TINY)
+        direction = along / (size + TINY)
         longest = xp.max(xp.abs(direction), axis=1)[:, None]
-        wanted = (1 + _OVER) * xp.clip(lack, 0, 1e30)[:, None] / (size * length + _TINY)
-        reach = xp.minimum(wanted, cap / (longest + _TINY))
+        wanted = (1 + OVER) * xp.clip(lack, 0, LARGEST_LACK)[:, None] / (size * length + TINY)
+        reach = xp.minimum(wanted, cap / (longest + TINY))
         return xp.where((length > 0) & (size > 0) & xp.isfinite(reach), reach * direction, 0 * direction)
 
     def _applied(self, g: Array) -> Array:
@@ -132,8 +142,8 @@ class _Metric:
         xp = namespace(unit)
         normal = along - along_before
         square = xp.vecdot(unit - unit_before, normal)[:, None]
-        usable = square > _SAME
-        scale = (_SHRINK / xp.where(usable, square, xp.ones_like(square))) ** 0.5
+        usable = square > SAME
+        scale = (SHRINK / xp.where(usable, square, xp.ones_like(square))) ** 0.5
         row = xp.where(usable, scale * normal, 0 * normal)
         if self._dense:
             self._stored -= row[:, :, None] * row[:, None, :]

@@ -125,6 +125,28 @@ class Lanes:
         x += step
         clip_into(x, lower, upper)
 
+    def given(self) -> dict[str, Array]:
+        """What a walk of these lanes is given (`falsifier.network.walk`)."""
+        return {"decay": self.decay, "beta": self.beta}
+
+    def state(self) -> dict[str, Array]:
+        """Where a walk of these lanes stands."""
+        return {
+            "points": self.x,
+            "best": self.best,
+            "best_margin": self.best_margin[:, None],
+            "momentum": self.momentum / self.length,
+            "alpha": self.alpha,
+            "wins": self.wins[:, None],
+        }
+
+    def walked(self, state: dict[str, Array], steps: int) -> None:
+        """Take over where a walk stands after this many more steps."""
+        self.x, self.best, self.best_margin = state["points"], state["best"], state["best_margin"][:, 0]
+        self.momentum, self.length = state["momentum"], namespace(self.x).ones_like(self.length)
+        self.alpha, self.wins = state["alpha"], state["wins"][:, 0]
+        self.span += steps
+
     def checkpoint(self) -> None:
         """Adaptive lanes that improved in under 3/4 of the steps halve their step and return to their best."""
         xp = namespace(self.x)

@@ -95,12 +95,15 @@ class Run:
         Its margins may differ from those of single samples: in rounding, or wholly where a final softmax was left out.
         """
         if not self.rebased:
+            before = self.budget.clock()
             single = None if self.pace.nominal else self.pace.seconds(Work.SINGLE)
             if single is not None and single > _SLOW and self._hurry():
                 self.problems.accelerate()
             self.rebased = True
             if not self.problems.batched.serial:
                 self._rebase(self.problems.batched)
+            if not self.pace.nominal:  # bringing up an engine is no part of the turn that first asks for it
+                self.until += self.budget.clock() - before
         return self.problems.batched
 
     def accelerate(self) -> None:

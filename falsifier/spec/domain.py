@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arrays import Array, is_numpy, namespace
+from falsifier.arrays import Array, arange, is_numpy, namespace, zeros
 from falsifier.records import record, replaced, values
 from falsifier.spec.lattice import Lattice
 
@@ -110,7 +110,7 @@ class Domain:
         points = self.quantise(points)
         if self.lattice is not None:
             points = self.lattice.round(points)
-        if self._plain:
+        if self.plain:
             return points
         xp = namespace(points)
         out = xp.broadcast_to(self.base[None, :], (points.shape[0], self.n))
@@ -126,13 +126,25 @@ class Domain:
         return out
 
     @property
-    def _plain(self) -> bool:
+    def plain(self) -> bool:
         """Whether the points are the inputs."""
         return self.f == self.n and self.band is None
 
+    def affine(self) -> tuple[Array, Array] | None:
+        """`[f, n]` and `[n]` with embed(points) = points @ matrix + shift; None where embedding does more."""
+        if self.rounds or self.lattice is not None or self.combination is not None or self.band is not None:
+            return None
+        matrix = zeros((self.f, self.n), self.base)
+        shift = +self.base
+        matrix[arange(self.f, self.free), self.free] = 1
+        for tie in self.ties:
+            matrix[tie.source, tie.tied] = tie.scale
+            shift[tie.tied] = tie.shift
+        return matrix, shift
+
     def restrict(self, inputs: Array) -> Array:
         """The free part of full inputs: `[b, n]` to `[b, f]`."""
-        if self._plain:
+        if self.plain:
             return inputs
         out = inputs[:, self.free]
         if self.band is not None:
@@ -144,7 +156,7 @@ class Domain:
 
         Inputs in a band are taken as inside of their bounds.
         """
-        if self._plain:
+        if self.plain:
             return gradient
         out = gradient[:, self.free]
         for tie in self.ties:

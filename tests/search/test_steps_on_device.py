@@ -15,7 +15,7 @@ from falsifier.network.torch_engine import TorchEngine
 from falsifier.objective import Reduction
 from falsifier.problem import Problem
 from falsifier.query import parse
-from falsifier.search.ascent import _Rules, _Walk
+from falsifier.search.ascent import _Path, _Rules
 from falsifier.search.lanes import Lanes
 from falsifier.search.run import bounds
 from falsifier.search.stages.gradient import AUTO, FINE, STEADY, VERTEX_FIRST
@@ -47,11 +47,11 @@ class Scene:
         self.rounds = Lanes.at(problem, target, start, [VERTEX_FIRST, AUTO, STEADY, FINE], _STEPS)
         even = as_like(np.arange(lanes) % 2 == 0, problem.like)
         cap = as_like(np.full(lanes, 0.1, np.float32), problem.like)
-        self.rules, self.walk = _Rules(cap, even, even[:, None], _STEPS), _Walk(start, *bounds(problem, self.aim))
+        self.rules, self.path = _Rules(cap, even, even[:, None], _STEPS), _Path(start, *bounds(problem, self.aim))
 
     def walked(self, first: int = 0, steps: int = _STEPS) -> tuple[Array, Array]:
         """Points of both after some steps, without a look at anything."""
-        problem, rounds, rules, walk = self.problem, self.rounds, self.rules, self.walk
+        problem, rounds, rules, path = self.problem, self.rounds, self.rules, self.path
         scale: Array | None = None
         for step in range(first, first + steps):
             evaluation, _, gradient = problem.ascend(rounds.x, self.aim)
@@ -59,10 +59,10 @@ class Scene:
             rounds.move(gradient)
             if step == 3:
                 rounds.checkpoint()
-            evaluation, score, gradient = problem.ascend(walk.x, self.aim, Reduction.HINGE, scale)
-            walk.move(gradient, rules, -score, step)
+            evaluation, score, gradient = problem.ascend(path.x, self.aim, Reduction.HINGE, scale)
+            path.move(gradient, rules, -score, step)
             scale = rules.scale(evaluation.slack)
-        return rounds.x, walk.x
+        return rounds.x, path.x
 
 
 @pytest.mark.parametrize("text", [_ONE, _TWO])

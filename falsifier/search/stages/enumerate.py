@@ -1,10 +1,12 @@
 """Enumeration: every lattice point of a box whose few free inputs look integer-valued, then the points half a step on.
 
-Coarse to fine: what satisfies a query often comes in patches, which a coarse grid meets early.
+Half of a block goes coarse to fine: what satisfies a query often comes in patches, which a coarse grid meets early. The
+other half goes beside the points with the best margins so far, where these differ.
 """
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 
 _DIMENSIONS = 3
 _POINTS = 1 << 20  # of a target at most
-_BLOCK = 1024  # points evaluated at once
+_BLOCK = 64  # points evaluated at once, at least
+_BLOCKS = 64  # that a target's points are cut into, at most: to choose a block takes a look at all of them
 
 
 class Enumeration:
@@ -31,8 +34,7 @@ class Enumeration:
     def __init__(self, seconds: float = 2.0) -> None:
         self.slice = seconds
         self._left: list[int] | None = None  # targets still to enumerate
-        self._points = np.zeros((0, 0))  # of the target at work, those not yet evaluated
-        self._aim = 0
+        self._lattice: _Lattice | None = None  # of the target at work
 
     def applies(self, run: Run) -> bool:
         """Where all free inputs are few and integer-valued."""
@@ -40,36 +42,98 @@ class Enumeration:
         if self._left is None:
             possible = 0 < problem.f <= _DIMENSIONS and bool(run.integer.all()) and problem.t <= 1000
             self._left = run.ledger.ranked().tolist() if possible else []
-        return bool(self._left) or len(self._points) > 0
+        return bool(self._left) or self._lattice is not None
 
     def turn(self, run: Run) -> None:
         """Blocks of lattice points."""
         problem = run.batched
         work = work_of(problem)
         while run.going():
-            if not len(self._points):
+            if self._lattice is None:
                 if not self._left:
                     return
-                self._aim = self._left.pop(0)
-                self._points = self._lattice(run, problem, self._aim)
+                self._lattice = self._of(run, problem, self._left.pop(0))
                 continue
-            size = min(_BLOCK, run.pace.fits(work, max(min(run.left(), 0.25), 0.0), 16), len(self._points))
-            part, self._points = self._points[:size], self._points[size:]
-            points = as_like(part, problem.like, problem.dtype)
-            run.evaluate(problem, points, as_like(np.full(size, self._aim), problem.like))
+            lattice = self._lattice
+            size = min(lattice.block, run.pace.fits(work, max(min(run.left(), 0.25), 0.0), 16))
+            taken = lattice.next(size)
+            points = as_like(lattice.points(taken), problem.like, problem.dtype)
+            margin = run.evaluate(problem, points, as_like(np.full(len(taken), lattice.aim), problem.like))
+            lattice.learn(taken, margin)
+            if not lattice.left:
+                self._lattice = lattice.beside()
 
-    def _lattice(self, run: Run, problem: Problem, aim: int) -> NDArray[np.float64]:
+    def _of(self, run: Run, problem: Problem, aim: int) -> _Lattice | None:
         lower, upper = (to_host(a)[0].astype(np.float64) for a in problem.box(as_like(np.array([aim]), problem.like)))
         first, last = np.ceil(lower), np.floor(upper)
-        if not np.prod(np.maximum(last - first + 1, 0)) <= _POINTS:  # counted before any of them is made
-            return np.zeros((0, problem.f))
+        if not 0 < np.prod(np.maximum(last - first + 1, 0)) <= _POINTS:  # counted before any of them is made
+            return None
         ticks = [np.arange(a, b + 1) for a, b in zip(first, last, strict=True)]
         rng = run.rng.spawn()
-        counts = np.array([t.size for t in ticks])
-        index = np.stack([g.ravel() for g in np.meshgrid(*map(np.arange, counts), indexing="ij")], axis=1)
-        order = np.argsort(coarse_to_fine(index, np.asarray(rng.integers(0, 1 << 20, (problem.f,), np.empty(0)))))
-        whole = np.stack([t[i] for t, i in zip(ticks, index[order].T, strict=True)], axis=1)
-        return np.concatenate([whole, np.minimum(whole + 0.5, upper)])
+        index = np.stack([g.ravel() for g in np.meshgrid(*(np.arange(t.size) for t in ticks), indexing="ij")], axis=1)
+        shift = np.asarray(rng.integers(0, 1 << 20, (problem.f,), np.empty(0)))
+        return _Lattice(aim, ticks, upper, np.argsort(coarse_to_fine(index, shift)))
+
+
+class _Lattice:
+    """Which points of a target's lattice are evaluated next. Points are numbered row-major, p of them.
+
+    ticks: the coordinates of each free input; order `[p]`: coarse to fine; promise `[p]`: the best margin beside a
+    point, -infinity where nothing there was evaluated.
+    """
+
+    def __init__(
+        self,
+        aim: int,
+        ticks: list[NDArray[np.float64]],
+        upper: NDArray[np.float64],
+        order: NDArray[np.int64],
+        promise: NDArray[np.float64] | None = None,
+    ) -> None:
+        self.aim, self._ticks, self._upper, self._order = aim, ticks, upper, order
+        self._counts = tuple(t.size for t in ticks)
+        self.left, self.block = order.size, max(_BLOCK, order.size // _BLOCKS)
+        self._waiting = order
+        self._margin = np.full(order.size, -np.inf)
+        self._whole = promise is None
+        self._promise = np.full(order.size, -np.inf) if promise is None else promise
+        self._least = np.inf if promise is None else float(promise.min())
+
+    def next(self, size: int) -> NDArray[np.int64]:
+        """Numbers `[b]` of up to `size` points, each given once."""
+        waiting = self._waiting
+        promise = self._promise[waiting]
+        good = np.flatnonzero(promise > self._least)
+        if good.size > size // 2:
+            good = good[np.argpartition(-promise[good], size // 2)[: size // 2]]
+        chosen = np.zeros(waiting.size, np.bool_)
+        chosen[good] = True
+        chosen[np.flatnonzero(~chosen)[: size - good.size]] = True
+        taken, self._waiting = waiting[chosen], waiting[~chosen]
+        self.left = self._waiting.size
+        return taken
+
+    def points(self, taken: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The points `[b, f]` of some numbers `[b]`."""
+        places = np.unravel_index(taken, self._counts)
+        return np.stack([t[i] for t, i in zip(self._ticks, places, strict=True)], axis=1)
+
+    def learn(self, taken: NDArray[np.int64], margin: NDArray[np.float64]) -> None:
+        """Take in the margins `[b]` of evaluated points."""
+        self._margin[taken] = margin
+        self._least = min(self._least, float(margin.min()))
+        place = np.stack(np.unravel_index(taken, self._counts), axis=1)
+        for offset in product((-1, 0, 1), repeat=len(self._ticks)):
+            at = place + np.array(offset)
+            inside = ((at >= 0) & (at < self._counts)).all(axis=1)
+            np.maximum.at(self._promise, np.ravel_multi_index(tuple(at[inside].T), self._counts), margin[inside])
+
+    def beside(self) -> _Lattice | None:
+        """The points half a step on, once these are done; None after those."""
+        if not self._whole:
+            return None
+        ticks = [np.minimum(t + 0.5, end) for t, end in zip(self._ticks, self._upper, strict=True)]
+        return _Lattice(self.aim, ticks, self._upper, self._order, self._margin)
 
 
 def coarse_to_fine(index: NDArray[np.int64], shift: NDArray[np.int64]) -> NDArray[np.int64]:

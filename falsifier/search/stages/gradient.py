@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from falsifier.arrays import Array, as_like, namespace
+from falsifier.network.walk import Rule
 from falsifier.objective import Reduction
 from falsifier.search.allocation import shared, spread
 from falsifier.search.lanes import Lanes, Schedule
@@ -18,10 +19,12 @@ from falsifier.search.looks import Looks
 from falsifier.search.pace import Work
 from falsifier.search.run import Run, host_margin
 from falsifier.search.starts import mixed, place, uniform, vertices
+from falsifier.search.strides import take_steps
 from falsifier.search.windows import straight_through
 
 if TYPE_CHECKING:
     from falsifier.problem import Problem
+    from falsifier.walks import Walk
 
 VERTEX_FIRST = Schedule("vertex-first", 1.25, 0.04, 0.75)
 AUTO = Schedule("auto", 0.5, 0.5, 0.5, adaptive=True)
@@ -98,6 +101,9 @@ class _Round:
         self.reduction = Reduction.HARD if number % 2 else Reduction.HINGE
         self.next_check = max(2, round(0.22 * steps))
         self.interval = self.next_check
+        self.walk = problem.walks.begin(
+            Rule.SIGNED, self.reduction, target, x, steps, self.lanes.state(), self.lanes.given(), self.window
+        )
 
     def _starts(self, run: Run, target: np.ndarray, number: int) -> Array:
         """Start kinds in turn: centre, uniform, corner, mixture, and the target's best point in later rounds."""
@@ -120,12 +126,34 @@ class _Round:
 
     def work(self, run: Run) -> bool:
         """Steps until the round is done (True) or the turn is over (False)."""
+        done = self._step_by_step(run) if self.walk is None else self._walked(run, self.walk)
+        self._report(run)
+        return done
+
+    def _walked(self, run: Run, walk: Walk) -> bool:
+        """Many steps at once, up to the next checkpoint."""
+        lanes = self.lanes
+        while self.done < self.steps:
+            if not take_steps(run, walk, lanes.target, min(self.next_check, self.steps) - self.done):
+                return False
+            lanes.walked(walk.state, walk.done - self.done)
+            self.done = walk.done
+            margin = walk.margin()
+            if margin.max() >= 0:
+                run.offer(self.problem, lanes.best, lanes.target, margin)
+                if run.width and not run.worthwhile(lanes.target):
+                    break
+            if self.done == self.next_check:
+                self._check()
+                walk.state.update(lanes.state())
+        return True
+
+    def _step_by_step(self, run: Run) -> bool:
         lanes, problem = self.lanes, self.problem
         count = lanes.target.size
         looks = Looks(run, problem, Work.GRADIENT, count)
         while self.done < self.steps:
             if not run.going(count, Work.GRADIENT):
-                self._report(run)
                 return False
             with looks:
                 evaluation, _, gradient = problem.ascend(lanes.x, self.index, self.reduction, window=self.window)
@@ -135,15 +163,15 @@ class _Round:
                 run.offer(problem, lanes.x, lanes.target, host_margin(evaluation.margin))
                 if run.width and not run.worthwhile(lanes.target):
                     break
+            lanes.move(gradient)
             if self.done == self.next_check:
-                self.interval = max(2, self.interval - max(1, round(0.03 * self.steps)))
-                self.next_check += self.interval
-                lanes.move(gradient)
-                lanes.checkpoint()
-            else:
-                lanes.move(gradient)
-        self._report(run)
+                self._check()
         return True
+
+    def _check(self) -> None:
+        self.interval = max(2, self.interval - max(1, round(0.03 * self.steps)))
+        self.next_check += self.interval
+        self.lanes.checkpoint()
 
     def _report(self, run: Run) -> None:
         """Tell the ledger the lanes' best points."""
