@@ -63,7 +63,10 @@ def _slots(found: list[Tree]) -> Mapping[str, tuple[int, tuple[int, ...] | None]
     at = 0
     for network in (form for form in found if form[:1] == ["declare-network"]):
         parts = [part for part in network[2:] if isinstance(part, list)]
-        for kind in ("declare-input", "declare-hidden", "declare-output"):
+        kinds = ("declare-input", "declare-hidden", "declare-output")
+        if any(part[:1] not in ([k] for k in (*kinds, "equal-to", "isomorphic-to")) for part in parts):
+            raise OddFormError("a part of a network that is none")
+        for kind in kinds:
             for part in parts:
                 if part[:1] != [kind]:
                     continue

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from io import BufferedReader
 from typing import BinaryIO
 
 from falsifier.errors import InputError
@@ -45,7 +46,7 @@ def limit_or(default: int) -> int:
     return int(text)
 
 
-def opened(path: Name) -> BinaryIO:
+def opened(path: Name) -> BufferedReader:
     """A regular file, open for reading. Raises InputError for everything else, without waiting for it."""
     name = os.fspath(path)
     try:
@@ -86,7 +87,11 @@ def read_bytes(path: Name, limit: int | None = None, *, packed: bool = True) -> 
 
 def read_text(path: Name, limit: int | None = None) -> str:
     """As `read_bytes`, of a plain file in UTF-8. Raises InputError for another encoding too."""
-    data = read_bytes(path, limit, packed=False)
+    return decoded(read_bytes(path, limit, packed=False), path)
+
+
+def decoded(data: bytes, path: Name) -> str:
+    """The content of a file as text in UTF-8. Raises InputError, with the line, for another encoding."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -20,6 +20,16 @@ def _unknown_domain(path: Path) -> None:
     models.save(models.chain([step], [1, 1], [1, 1], domains=[("com.example", 1)]), path)
 
 
+def _pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _loop(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path.name)
+
+
 def _with_weight(path: Path, weight: TensorProto) -> None:
     models.save(models.chain([("Mul", [weight], {})], [1, 1], [1, 1]), path)
 
@@ -56,9 +66,9 @@ SPOILERS: dict[str, Callable[[Path, Path], object]] = {
         models.declare(1, 1) + "(assert (>= X_0 0))\n(assert (>= Y_0 0.25))\n"
     ),
     "unknown operator domain": lambda net, prop: _unknown_domain(net),
-    "pipe as query": lambda net, prop: (prop.unlink(), os.mkfifo(prop)),
-    "pipe as network": lambda net, prop: (net.unlink(), os.mkfifo(net)),
-    "link to itself": lambda net, prop: (net.unlink(), net.symlink_to(net.name)),
+    "pipe as query": lambda net, prop: _pipe(prop),
+    "pipe as network": lambda net, prop: _pipe(net),
+    "link to itself": lambda net, prop: _loop(net),
     "external data elsewhere": lambda net, prop: _external(net, "/etc/hostname"),
     "initializer that claims": lambda net, prop: _claiming(net),
     "two outputs for a 1.0 query": lambda net, prop: models.save(models.two_outputs(), net),

@@ -6,6 +6,9 @@ import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
+from falsifier.errors import InputError
+from falsifier.input_file import opened
+
 
 class Content(NamedTuple):
     """digest: of the file and of those that its tensors lie in; folder: where they are looked for, empty for none."""
@@ -15,10 +18,10 @@ class Content(NamedTuple):
 
 
 def content_of(path: Path) -> Content:
-    """The content of a network's file. Raises OSError."""
+    """The content of a network's file. Raises InputError for what is no file, OSError where reading fails."""
     digest = hashlib.sha256()
     beside = False
-    with path.open("rb") as file:
+    with opened(path) as file:
         before = b""
         while block := file.read(1 << 20):
             digest.update(block)
@@ -36,8 +39,8 @@ def _of_external_files(model: Path) -> str:
     out = []
     for path in list(with_external_data(model))[1:]:
         try:
-            with path.open("rb") as file:
+            with opened(path) as file:
                 out.append(f"+{path.name}={hashlib.file_digest(file, 'sha256').hexdigest()}")
-        except OSError:  # loading says what is missing
+        except (InputError, OSError):  # loading says what is missing
             out.append(f"+{path.name}")
     return "".join(out)

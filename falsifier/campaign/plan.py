@@ -72,7 +72,7 @@ class QueryFile:
 
     @property
     def digest(self) -> str:
-        with self.path.open("rb") as file:
+        with opened(self.path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     def query(self) -> Query:
@@ -254,6 +254,8 @@ def _with_content(job: Job, known: dict[Path, Content]) -> Job:
             if network.path not in known:
                 known[network.path] = content_of(network.path)
         query = job.question.digest
+    except InputError as error:
+        return replace(job, fault=str(error))
     except OSError as error:
         return replace(job, fault=f"{error.filename}: cannot be read: {error.strerror}")
     contents = [(network.name, known[network.path]) for network in job.networks]

@@ -8,8 +8,9 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from falsifier.cli.results_file import ResultsFile, replace_text
+from falsifier.cli.results_file import ResultsFile
 from falsifier.errors import InputError
+from falsifier.output_file import replace
 
 if TYPE_CHECKING:
     from falsifier.falsify import Prepared
@@ -143,11 +144,11 @@ class Kept:
             for number, found in enumerate(result.witnesses):
                 name = f"{number + 1:04}.counterexample"
                 if number >= len(written) or written[number] is not found:
-                    replace_text(self._folder / name, write_witness(result.query, found.witness))
+                    replace(self._folder / name, write_witness(result.query, found.witness))
                 entries.append({"file": name, **found.to_json()})
             best = next(i for i, found in enumerate(result.witnesses) if found.witness is result.witness)
             index = {"query": result.query.origin, "best": entries[best]["file"], "witnesses": entries}
-            replace_text(self._folder / _INDEX, json.dumps(index, indent=1, allow_nan=False) + "\n")
+            replace(self._folder / _INDEX, json.dumps(index, indent=1, allow_nan=False) + "\n")
         except OSError as error:
             raise InputError(f"{self._folder}: cannot be written ({error.strerror})") from None
 

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from falsifier.errors import InputError
+from falsifier.input_file import MODEL, limit_or, read_bytes
+
 if TYPE_CHECKING:
     from onnx import GraphProto, TensorProto
 
@@ -17,8 +20,8 @@ def with_external_data(model: Path) -> Iterator[Path]:
 
     yield model
     try:
-        graph = onnx.load_model(str(model), load_external_data=False).graph
-    except (OSError, DecodeError):  # packed, or no model: then it names no other files that onnxruntime would find
+        graph = onnx.load_model_from_string(read_bytes(model, limit_or(MODEL), packed=False)).graph
+    except (InputError, DecodeError):  # packed, or no model: then it names no other files that onnxruntime would find
         return
     locations = {
         entry.value

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from falsifier.errors import InputError
+from falsifier.input_file import decoded, limit_or, read_bytes
 from falsifier.verdict import WORDS, Verdict
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ LIMIT = 1 << 28
 ENDS = (".counterexample", ".counterexample.gz", ".txt", ".txt.gz")
 """What the names of witness files end in."""
 
-_GZIP = b"\x1f\x8b"
 _TENSOR = ".pb"
 
 
@@ -43,26 +43,7 @@ def read_witness_file(query: Query, path: Path) -> Assignment:
 
 def read_text(path: Path) -> str:
     """The text of a file, plain or gzip. Raises InputError where it cannot be read, or is larger than LIMIT."""
-    try:
-        with path.open("rb") as file:
-            packed = file.peek(2)[:2] == _GZIP
-            data = _unpacked(path) if packed else file.read(LIMIT + 1)
-        if len(data) > LIMIT:
-            raise InputError(f"{path}: more than {LIMIT} bytes, which is no witness")
-        return data.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
-
-
-def _unpacked(path: Path) -> bytes:
-    import gzip
-    import zlib
-
-    try:
-        with gzip.open(path) as file:
-            return file.read(LIMIT + 1)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path}: damaged gzip file ({error}); fetch it again") from None
+    return decoded(read_bytes(path, min(LIMIT, limit_or(LIMIT))), path)
 
 
 def holds_tensors(folder: Path) -> bool:
