@@ -66,6 +66,7 @@ environment goes before what stands there. The commands themselves do not look a
 _ELSEWHERE = """
 Read by the programs themselves, or by libraries below them:
 
+- `FALSIFIER_FILE_LIMIT`: the most bytes of a file that is read, unpacked ([limits](limits.md)).
 - `CUDA_VISIBLE_DEVICES`: as everywhere; empty or `-1` hides all GPUs. Workers of a campaign share the visible ones.
 - `XDG_RUNTIME_DIR`, else `TMPDIR`, else `/tmp`: in its folder `falsifier-UID` warm workers wait for their run.
 - `TMPDIR`: temporary files of hand-offs, and of a Ray cluster that a campaign starts.
