@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 RESULT := $(or $(TMPDIR),/tmp)/falsifier-example.txt
 
-.PHONY: run test lint types examples clean
+.PHONY: run test lint types examples pages site clean
 
 run: .venv/run.stamp
 	vnncomp_scripts/prepare_instance.sh v1 example examples/digits.onnx examples/digits_violated.vnnlib
@@ -24,6 +24,14 @@ types: .venv/test.stamp
 # the bundled network and queries, made again from the digits images that scikit-learn ships
 examples: .venv/test.stamp
 	$(BIN)/python examples/make_examples.py
+
+# the pages that are made from the code: the reference of commands, the list of decisions
+pages: .venv/test.stamp
+	$(BIN)/python docs/reference.py
+
+# docs/ as a site in build/site
+site: .venv/test.stamp
+	$(BIN)/python -m mkdocs build --strict
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
