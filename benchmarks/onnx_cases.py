@@ -2,7 +2,8 @@
 
     python benchmarks/onnx_cases.py [--every N] [--match TEXT] [--engine NAME] [--json FILE]
 
-prints the table of docs/engines.md and, with --json, every outcome. Each case is run as a batch of lanes (`onnx_case_data`).
+prints the table of docs/engines.md and, with --json, every outcome. Each case is run as a batch of lanes
+(`onnx_case_data`).
 Every lane is compared with one sample of the original model in onnxruntime, which is what confirms a witness; where it
 cannot run the model, the lane that holds the case's data is compared with the case's outputs. Cases whose outputs
 onnxruntime itself contradicts are counted. Gradients are judged by `onnx_case_gradients.py`.

@@ -116,6 +116,13 @@ def test_the_reference_has_every_command_and_variable() -> None:
     assert not {v for v in variables if f"`{v}`" not in text}
 
 
+def test_every_benchmark_has_its_line() -> None:
+    scripts = {p.name for p in (ROOT / "benchmarks").glob("*.py") if '__name__ == "__main__"' in p.read_text()}
+    text = (DOCS / "performance.md").read_text()
+    assert scripts
+    assert not {name for name in scripts if f"benchmarks/{name}" not in text}
+
+
 @each_page
 def test_blocks_stand_apart(page: Path) -> None:
     """Lists, tables and blocks of code begin after an empty line: forges see them without, site generators do not."""
