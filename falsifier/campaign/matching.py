@@ -55,8 +55,10 @@ class Matching:
                 self.known[job.key] = Entry(number, self._free_stem(job))
                 self._insert(number, job, self.known[job.key].stem)
             else:
+                if not entry.stem:  # its row could not be used before
+                    self.known[job.key] = entry = Entry(entry.number, self._free_stem(job))
                 self.changed += hashes[entry.number] != (job.network_hash, job.query_hash)
-                self._update(entry.number, job)
+                self._update(entry, job)
         self.gone = before + self.new - len(jobs)
         self._sort(jobs, _AGAIN | set(retry))
 
@@ -94,9 +96,11 @@ class Matching:
         ]
 
     def _free_stem(self, job: Job) -> str:
-        """A stem that no other instance of the category has: those that are known keep theirs."""
+        """A stem that no other instance of the category has: those that are known keep theirs. A row that cannot be read
+        has none yet.
+        """
         number, stem = 1, job.stem
-        while (job.category, stem) in self._stems and not job.fault:
+        while stem and (job.category, stem) in self._stems:
             number += 1
             stem = f"{job.stem}_{number}"
         self._stems.add((job.category, stem))
@@ -108,11 +112,11 @@ class Matching:
             (number, *job.key, stem, *_contents(job)),
         )
 
-    def _update(self, number: int, job: Job) -> None:
+    def _update(self, entry: Entry, job: Job) -> None:
         self._database.execute(
-            "update instance set time_limit = ?, networks = ?, query_path = ?, sample = ?, network_hash = ?, "
+            "update instance set stem = ?, time_limit = ?, networks = ?, query_path = ?, sample = ?, network_hash = ?, "
             "query_hash = ?, fault = ? where id = ?",
-            (*_contents(job), number),
+            (entry.stem, *_contents(job), entry.number),
         )
 
 

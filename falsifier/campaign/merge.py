@@ -224,7 +224,7 @@ class _Merged:
         for key, number in self._number.items():
             _, stem, *rest = next(s.instances[key] for s in self._sources if key in s.instances)
             free, more = stem, 1
-            while (key[0], free) in taken:
+            while free and (key[0], free) in taken:
                 more += 1
                 free = f"{stem}_{more}"
             taken.add((key[0], free))

@@ -121,6 +121,17 @@ def test_witnesses_of_other_instances_under_one_name(tmp_path: Path) -> None:
     assert texts == {"net_q0.counterexample.gz": SAT.witness, "net_q0_2.counterexample.gz": "other\n"}
 
 
+def test_rows_without_names_have_none_that_is_made_up(tmp_path: Path) -> None:
+    nameless = [replace(job, stem="", fault="missing", network_hash="", query_hash="") for job in JOBS[:2]]
+    merge(tmp_path / "all", [recorded(tmp_path / "1", nameless, (ERROR, ERROR))])
+    again = SqliteRecord(tmp_path / "all", JOBS[:2], resume=True)
+    for i, job in enumerate(JOBS[:2]):
+        again.decide(job, replace(SAT, witness=f"{i}\n"))
+    again.close()
+    kept = {path.name: gzip.decompress(path.read_bytes()) for path in (tmp_path / "all" / "family").iterdir()}
+    assert kept == {"net_q0.counterexample.gz": b"0\n", "net_q1.counterexample.gz": b"1\n"}
+
+
 def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     one = recorded(tmp_path / "1", JOBS[:2], (SAT, UNKNOWN), Session({"require": "correct"}))
     cases = {

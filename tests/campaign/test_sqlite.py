@@ -103,6 +103,20 @@ def test_rows_that_read_the_same_are_two_instances(tmp_path: Path) -> None:
     assert [row[4] for row in rows(tmp_path)] == ["unknown", "error"]
 
 
+def test_rows_that_could_not_be_used_have_witnesses_of_their_own_once_they_can(tmp_path: Path) -> None:
+    good = [replace(OTHER, vnnlib=f"r{i}.vnnlib", stem="a_r", query_hash=f"q{i}", number=i + 1) for i in range(4)]
+    nameless = [replace(job, stem="", fault="missing", network_hash="", query_hash="") for job in good[:2]]
+    unread = [replace(job, fault="unreadable", network_hash="", query_hash="") for job in good[2:]]
+    SqliteRecord(tmp_path, [*nameless, *unread]).abandon()
+    record = SqliteRecord(tmp_path, good, resume=True)
+    for i, job in enumerate(good):
+        record.decide(job, replace(SAT, witness=f"{i}\n"))
+    record.close()
+    stems = [str(stem) for (stem,) in asked(tmp_path, "select stem from instance order by id")]
+    assert sorted(stems) == ["a_r", "a_r_2", "a_r_3", "a_r_4"]
+    assert [witness(tmp_path, stem) for stem in stems] == ["0\n", "1\n", "2\n", "3\n"]
+
+
 def test_samples_of_the_progress_are_a_second_apart(tmp_path: Path) -> None:
     now = [100.0]
     record = SqliteRecord(tmp_path, [JOB, OTHER], clock=lambda: now[0])
