@@ -159,6 +159,8 @@ class Prepared:
         result = self._search(deadline, rng_seed, max_evaluations, report, stages, witness)
         if not refinement or result.witness is None or self._obstacle is not None:
             return result
+        if report:  # before anything is made of it
+            report(result)
         with _timed(self._seconds, "refine"):
             return self._refined(result, refinement, deadline, max_evaluations, report)
 

@@ -82,7 +82,7 @@ class Walks:
         engine: Any = values.engine
         try:
             engine.walk_session(kind)
-        except (UnsupportedError, EngineError):
+        except (UnsupportedError, EngineError, MemoryError):
             self._able = False
             return None
         return Walk(self, kind, target, x, state, given, window)
@@ -152,15 +152,20 @@ class Walk:
     def go(self, steps: int, bar: Floats) -> int:
         """Make up to `steps` steps, fewer where a lane finds a better point with its `bar` `[b]` or more as margin.
 
-        Returns how many were made: each counts b evaluations.
+        Returns how many were made: each counts b evaluations. Raises EngineError or MemoryError where the engine fails
+        on some lane: no other walk is begun then, since by hand the others go on without it.
         """
         walks, before = self._walks, self.done
         budget = walks._values.budget
         start = 0.0 if budget is None else budget.clock()
         given = {**self._given, "bar": np.asarray(bar, self.state["points"].dtype)[:, None]}
         engine: Any = walks._values.engine
-        with np.errstate(all="ignore"):
-            self.state = engine.walk(self._kind, given, self.state, steps, self._window)
+        try:
+            with np.errstate(all="ignore"):
+                self.state = engine.walk(self._kind, given, self.state, steps, self._window)
+        except (EngineError, MemoryError):
+            walks._able = False
+            raise
         made = self.done - before
         if budget is not None:
             budget.charge(made * self.lanes)

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from several_networks import VERSION, asserts, network
 
-from falsifier import InputError, Refinement, Result, Verdict, falsify
+from falsifier import InputError, Refinement, Result, Verdict, falsify, refinement
 from falsifier.falsify import Prepared
 from falsifier.refinement import flat
 from falsifier.witness.outcome import Witness
@@ -66,6 +66,17 @@ def test_a_witness_for_every_disjunct_that_has_one() -> None:
     assert counts == sorted(counts)  # each is told when it is there
     assert counts[0] == 1
     assert result.witness is result.witnesses[0].witness
+
+
+def test_the_first_witness_is_told_before_anything_else_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: Any) -> None:
+        raise RuntimeError("nothing of a refinement was made yet")
+
+    monkeypatch.setattr(refinement, "_home", failing)
+    told: Report = []
+    with pytest.raises(RuntimeError):
+        found(linear(np.eye(5)), several(5, [0.5] * 5), Refinement(witnesses=3), told)
+    assert told[-1].witness is not None
 
 
 def test_no_more_than_were_asked_for() -> None:

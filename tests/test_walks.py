@@ -195,6 +195,54 @@ def test_a_network_whose_steps_are_no_graph_is_stepped_by_hand(monkeypatch: pyte
     assert problem.walks.begin(*_dilated(problem, target, x)) is None  # not tried again
 
 
+def failing(monkeypatch: pytest.MonkeyPatch, problem: Problem, error: Exception) -> list[int]:
+    """The engine walks once, in steps of 2, and fails from then on: how often it was asked."""
+    asked: list[int] = []
+    engine: Any = problem.engine
+    walk = engine.walk
+
+    def fails(*arguments: Any) -> Any:
+        asked.append(1)
+        if len(asked) > 1:
+            raise error
+        return walk(*arguments)
+
+    monkeypatch.setattr(walks, "_BY_HAND", 0)
+    monkeypatch.setattr(walks.Walk, "fits", lambda self, seconds: 2)
+    monkeypatch.setattr(engine, "walk", fails)
+    return asked
+
+
+@pytest.mark.parametrize("error", [EngineError("index out of range"), MemoryError()])
+def test_where_the_engine_fails_on_a_lane_steps_go_on_by_hand(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand = scene(_PADDED)
+    whole = scene(_PADDED)
+    asked = failing(monkeypatch, whole[1], error)
+    monkeypatch.setattr(hand[1].walks, "_able", False)
+    for ascent in (climb, dilated_climb):
+        margins = [
+            ascent(run, problem, *start(problem), _STEPS, Rng(1), Reduction.HINGE).margin
+            for run, problem in (hand, whole)
+        ]
+        np.testing.assert_allclose(*margins, atol=1e-4)
+    assert len(asked) == 2  # no other walk is begun
+
+
+def test_a_round_goes_on_by_hand_from_where_its_walk_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = []
+    for walks_ in (False, True):
+        run, problem = scene(_PADDED)
+        if walks_:
+            failing(monkeypatch, problem, EngineError("index out of range"))
+        round_ = _Round(run, problem, _LANES, _STEPS, [VERTEX_FIRST, AUTO, STEADY, FINE], 2)
+        assert round_.work(run)
+        assert run.budget.evaluations == _LANES * _STEPS
+        rounds.append(round_)
+    np.testing.assert_allclose(rounds[1].lanes.best_margin, rounds[0].lanes.best_margin, atol=1e-4)
+
+
 def _dilated(problem: Problem, target: NDArray[np.int64], x: NDArray[Any]) -> tuple[Any, ...]:
     zero = 0 * x
     state = {"metric": zero[:, :, None] + np.eye(problem.f, dtype=x.dtype), "unit": zero, "along": zero}

@@ -25,6 +25,7 @@ _DATA = (4, 5, 6, 7, 9, 10, 11)  # its fields that hold elements
 _VALUES, _SPARSE_DIMS = 1, 3  # of a SparseTensorProto
 _LENGTH = 2  # the wire type of what has a length
 _PER_BYTE = 8  # elements that a byte holds at most
+_MOST_AXES = 64  # of a tensor in numpy
 _MOST_NODES = 10**6  # once all functions are written out
 
 _Data = Any  # bytes or an mmap: what both have is indexing and slicing
@@ -78,7 +79,7 @@ def _vet_tensor(data: _Data, start: int, stop: int, folder: str | None, real: st
             external[entry.get(1, b"")] = entry.get(2, b"")
         elif number in _DATA:
             held += b - a + 1  # an empty text is an element too
-    _demand_positive(dims, name, origin)
+    _demand_shape(dims, name, origin)
     if b"location" in external:
         held = _size_beside(external[b"location"], folder, real, name, origin)
     if math.prod(dims) > _PER_BYTE * held:
@@ -96,7 +97,7 @@ def _vet_sparse(data: _Data, start: int, stop: int, origin: str) -> None:
         elif number == _VALUES and wire == _LENGTH:
             names = [bytes(data[c:d]) for n, w, c, d in _fields(data, a, b) if n == _NAME and w == _LENGTH]
             name = b"".join(names).decode("utf-8", "replace")
-    _demand_positive(dims, name, origin)
+    _demand_shape(dims, name, origin)
     if math.prod(dims) > MODEL:
         raise InputError(
             f"{origin}: sparse initializer {name!r} of shape {dims} has {math.prod(dims)} elements once it is dense, "
@@ -104,7 +105,11 @@ def _vet_sparse(data: _Data, start: int, stop: int, origin: str) -> None:
         )
 
 
-def _demand_positive(dims: list[int], name: str, origin: str) -> None:
+def _demand_shape(dims: list[int], name: str, origin: str) -> None:
+    if len(dims) > _MOST_AXES:
+        raise InputError(
+            f"{origin}: initializer {name!r} has {len(dims)} axes, which no tensor has: export the model again"
+        )
     if any(d < 0 for d in dims):
         raise InputError(f"{origin}: initializer {name!r} has the shape {dims}, which no tensor has: export it again")
 

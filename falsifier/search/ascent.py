@@ -10,6 +10,7 @@ of the lanes weigh by how much each lacks.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.arrays import Array, Rng, as_like, clip_into, copy_rows, full, is_numpy, namespace, row_blocks
+from falsifier.errors import EngineError
 from falsifier.network.walk import CAP_DECAY, FIRST_LENGTH, LARGEST_LACK, LAST_LENGTH, OVER, SMALLEST, Rule
 from falsifier.objective import Reduction
 from falsifier.search.looks import Looks
@@ -99,7 +101,8 @@ def climb_by(
             whole.rule, reduction, target, x, steps, whole.state, {**whole.given, **sought}, window
         )
         if walk is not None:
-            return _walked(run, problem, target, walk, steps)
+            with suppress(EngineError, MemoryError):  # by hand only the lanes are lost that the engine fails on
+                return _walked(run, problem, target, walk, steps)
     best, best_margin = x + xp.zeros_like(x), full((lanes,), -float("inf"), x)
     looks = Looks(run, problem, Work.GRADIENT, lanes)
     for step in range(steps):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def take_steps(run: Run, walk: Walk, target: NDArray[np.int64], most: int) -> bool:
     """Make some steps of lanes with targets `[b]`, at most `most`; False where the stage may make none.
 
-    The run ends early where a lane finds a better point that satisfies an open target.
+    The run ends early where a lane finds a better point that satisfies an open target. Raises as `Walk.go` does.
     """
     lanes, pace = walk.lanes, run.pace
     if not run.going(lanes, Work.GRADIENT):

@@ -33,6 +33,7 @@ _STEPS = (12, 60)  # of a projection: most polytopes have points, which few step
 _FAR = 1e-7  # what the comparisons of a polytope that is worth a judgement lack, in lengths of the unit cube
 _HOPELESS = 100.0  # times what shows that there is no point: what is left must outweigh rounding
 _FAINT = 1e-9  # of the largest weight of a combination: what is left out of it
+_VAST = 1e100  # numbers whose squares fit in float64
 
 
 @record
@@ -68,7 +69,8 @@ def jointly_infeasible(
     if not at.size:
         return several[:0]
     read = {form: found for form, found in forms.items() if found is not None}
-    found = _weights(rows, at, read, outer)
+    with np.errstate(all="ignore"):  # a combination that is not finite shows nothing
+        found = _weights(rows, at, read, outer)
     return np.array([t for t, mine, weight in found if _shown(rows, mine, weight, read, outer, t)], np.int64)
 
 
@@ -80,11 +82,13 @@ def _outer(side: NDArray[Any], outward: float) -> NDArray[np.float64]:
 def _read(
     form: int, where: Layout, atoms: AtomTable, elimination: Elimination, reach: NDArray[np.float64]
 ) -> _Form | None:
-    """A form over the free inputs; None for what is not linear, or has no finite size."""
+    """A form over the free inputs; None for what is not linear, has no finite size or vast numbers."""
     weights = linear_weights(form, where, atoms)
     if weights is None:
         return None
     affine = elimination.ties.resolve((weights, Fraction(0)), {})
+    if any(abs(number) > _VAST for number in (affine[1], *affine[0].values())):
+        return None
     size, operations = Fraction(0), 2 + len(weights)
     for i, weight in weights.items():
         inner, constant = elimination.ties.resolve(({i: Fraction(1)}, Fraction(0)), {})

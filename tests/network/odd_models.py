@@ -125,6 +125,7 @@ REFUSED: dict[str, tuple[onnx.ModelProto, str]] = {
     "initializer without data": (claim([4 * 10**8]), "claims 400000000 elements, its data has [01] bytes"),
     "texts that are not there": (claim([10**9], dtype=TensorProto.STRING), "claims 1000000000 elements"),
     "shape that overflows": (claim([2**62, 8]), "claims 36893488147419103232 elements"),
+    "axes without end": (claim([2**62] * 300), "'c' has 300 axes, which no tensor has"),
     "negative dimension of data": (claim([-2], b"12345678"), r"'c' has the shape \[-2\]"),
     "sparse initializer": (_sparse(), rf"sparse initializer 'c' of shape \[{HUGE}\]"),
     "constant that claims": (

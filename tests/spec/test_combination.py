@@ -53,6 +53,14 @@ def test_less_than_float32_tells_apart_is_not_empty() -> None:
     assert reason(compare(X0, "<", X1), compare(X1, "<", X2), compare(X2, "<", X0)) == ""
 
 
+def test_numbers_beyond_float64_are_left_alone() -> None:
+    """X2 = 1e400 X0 once X1 is eliminated."""
+    vast = [compare(X1, "==", Product((Constant("1e200"), X0))), compare(X2, "==", Product((Constant("1e200"), X1)))]
+    sums = [compare(Sum((X2, X3)), "<=", 1), compare(Sum((X1, X2, X3)), "<=", 1)]
+    assert reason(*vast, *sums) == ""
+    assert reason(compare(Sum((Product((Constant("1e200"), X0)), X1)), "<=", 1), *CYCLE) == REASON
+
+
 def test_what_is_curved_is_no_part_of_it() -> None:
     assert reason(compare(Product((X0, X1)), ">=", 0.9), compare(Sum((X0, X1)), "<=", 1.5)) == ""
 

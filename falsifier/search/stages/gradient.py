@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from falsifier.arrays import Array, as_like, namespace
+from falsifier.errors import EngineError
 from falsifier.network.walk import Rule
 from falsifier.objective import Reduction
 from falsifier.search.allocation import shared, spread
@@ -126,7 +127,13 @@ class _Round:
 
     def work(self, run: Run) -> bool:
         """Steps until the round is done (True) or the turn is over (False)."""
-        done = self._step_by_step(run) if self.walk is None else self._walked(run, self.walk)
+        try:
+            done = self._step_by_step(run) if self.walk is None else self._walked(run, self.walk)
+        except (EngineError, MemoryError):
+            if self.walk is None:
+                raise
+            self.walk = None  # by hand only the lanes are lost that the engine fails on
+            done = self._step_by_step(run)
         self._report(run)
         return done
 

@@ -50,7 +50,7 @@ class Within:
         way in is found.
         """
         problem = run.batched
-        if not problem.differentiable or problem.region is None or (self._rounds and not self._entered):
+        if problem.region is None or not problem.differentiable or (self._rounds and not self._entered):
             return False
         if self._small is None:
             target = np.resize(run.ledger.ranked(), _LOOKED)
@@ -103,14 +103,12 @@ class Within:
         x = lower + 0 * upper
         margin = np.full(lanes, -np.inf)
         if old is not None:
-            x = x + 0 * x
             x = beside(old.x, problem.like)[as_like(source, problem.like)]
             margin = np.where(has, old.margin[source], -np.inf)
         if new.size:
             at = as_like(new, problem.like)
             unit = mixed(rng, new.size, problem.f, problem.like)
             fresh = scattered(rng, problem, place(unit, lower[at], upper[at]), aim[at])
-            x = x + 0 * x
             x[at] = fresh
             margin[new] = run.evaluate(problem, fresh, target[new])
         self._population = population = Population(target, margin, x, {} if old is None else old.islands)
