@@ -130,9 +130,15 @@ def _judged(door: Door, path: Path) -> Finding:
     try:
         verdict = door.replay(read_witness_file(door.query, path).inputs)
     except (InputError, EngineError, MemoryError) as error:
-        return Finding(Word.UNREADABLE, str(path), str(error).removeprefix(f"{path}: "))
+        return Finding(Word.UNREADABLE, str(path), _of_file(str(error), path))
     word = Word(verdict.class_.value) if isinstance(verdict, Witness) else Word.REJECTED
     return Finding(word, str(path), verdict.reason)
+
+
+def _of_file(text: str, path: Path) -> str:
+    """An error's text without the name of the file, which the finding has; the line stays."""
+    place, _, rest = text.removeprefix(f"{path}:").strip().partition(": ")
+    return f"line {place}: {rest}" if place.isdecimal() else text.removeprefix(f"{path}: ")
 
 
 def _claimed(path: Path) -> set[str] | None:

@@ -77,7 +77,7 @@ def test_each_file_is_judged_by_the_row_it_is_named_after(folder: Path) -> None:
         (b"", "holds no witness"),
         (b"unsat\n", "says 'unsat' and holds no witness"),
         (b"((X_0 1", "a 1.0 witness has the form"),
-        (b"\xff\xfe", "cannot be read"),
+        (b"\xff\xfe", "line 1: cannot be read"),
         (gzip.compress(DEEP.encode(), mtime=0)[:-9], "damaged gzip file"),
     ],
 )
