@@ -81,7 +81,8 @@ def audit_of_rows(jobs: Sequence[Job], folder: Path) -> Iterator[Finding]:
         rows = named.get(stem, [])
         exact = [number for number in rows if jobs[number].category == path.parent.name] or rows
         if exact:
-            mine.setdefault(exact[0], []).append(path)
+            usable = min(exact, key=lambda number: bool(jobs[number].fault))  # the first of those that can be judged
+            mine.setdefault(usable, []).append(path)
         elif path.name.removesuffix(".gz").endswith(_END):
             yield Finding(Word.UNKNOWN, str(path), "no row of the table has this name")
     for group in by_network(jobs):
@@ -89,10 +90,12 @@ def audit_of_rows(jobs: Sequence[Job], folder: Path) -> Iterator[Finding]:
         for number in group:
             if number in mine:
                 yield from _judged_row(jobs[number], mine[number], made)
+    has = {(job.category, job.onnx, job.vnnlib) for job in (jobs[number] for number in mine)}
     for number, job in enumerate(jobs):
         if job.fault:
             yield from (Finding(Word.UNREADABLE, str(path), job.fault) for path in mine.get(number, ()))
-        if number not in mine and (claimed is None or {job.stem, f"{job.onnx},{job.vnnlib}"} & claimed):
+        twice = (job.category, job.onnx, job.vnnlib) in has  # a witness of one is one of the rows that repeat it
+        if not twice and (claimed is None or {job.stem, f"{job.onnx},{job.vnnlib}"} & claimed):
             word, reason = (Word.MISSING, "no witness") if claimed is None else (Word.CLAIMED, "sat, but no witness")
             yield Finding(word, f"{job.onnx} {job.vnnlib}", reason)
 

@@ -7,7 +7,6 @@ Exit status: 0 for every completed run whatever the verdict, 2 for bad input, 1 
 from __future__ import annotations
 
 import errno
-import io
 import os
 import sys
 import time
@@ -92,9 +91,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def entry() -> NoReturn:
     """Run the command of this process, and end it."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="surrogateescape")  # names of files may be any bytes
-    status = main()
+    from falsifier.cli.streams import mend
+
+    mend()
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime reports its use to its makers unless told not to
+    status = reported(main)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

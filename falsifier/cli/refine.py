@@ -14,6 +14,7 @@ from falsifier.output_file import replace
 
 if TYPE_CHECKING:
     from falsifier.falsify import Prepared
+    from falsifier.query.tree import Query
     from falsifier.refinement import Refinement
     from falsifier.result import Result
     from falsifier.witness.outcome import Appraised, Witness
@@ -132,9 +133,11 @@ class Kept:
 
     def write_folder(self, result: Result) -> None:
         """Write what is new into the folder, if there is one. Raises InputError."""
-        written, self._written = self._written, list(result.witnesses)
-        if self._folder is None or not result.witnesses or result.query is None:
-            return
+        if self._folder is not None and result.witnesses and result.query is not None:
+            self._write(self._folder, result, result.query)
+        self._written = list(result.witnesses)
+
+    def _write(self, folder: Path, result: Result, query: Query) -> None:
         import json
 
         from falsifier.witness.text import write_witness
@@ -143,14 +146,14 @@ class Kept:
         try:
             for number, found in enumerate(result.witnesses):
                 name = f"{number + 1:04}.counterexample"
-                if number >= len(written) or written[number] is not found:
-                    replace(self._folder / name, write_witness(result.query, found.witness))
+                if number >= len(self._written) or self._written[number] is not found:
+                    replace(folder / name, write_witness(query, found.witness))
                 entries.append({"file": name, **found.to_json()})
             best = next(i for i, found in enumerate(result.witnesses) if found.witness is result.witness)
-            index = {"query": result.query.origin, "best": entries[best]["file"], "witnesses": entries}
-            replace(self._folder / _INDEX, json.dumps(index, indent=1, allow_nan=False) + "\n")
+            index = {"query": query.origin, "best": entries[best]["file"], "witnesses": entries}
+            replace(folder / _INDEX, json.dumps(index, indent=1, allow_nan=False) + "\n")
         except OSError as error:
-            raise InputError(f"{self._folder}: cannot be written ({error.strerror})") from None
+            raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
 
 
 def summary(result: Result) -> str:

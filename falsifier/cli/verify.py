@@ -68,7 +68,7 @@ class Verification:
             _require_writable(Path(options.json), folder=False)
         # the answer has to be out by the limit: what is kept to spare pays for writing it
         self.spare = min(1.0, limit / 10)
-        self.end = started + limit
+        self.started, self.end = started, started + limit
         self.last = self.deadline = self.end - self.spare  # of everything, and of the search
         self.preliminary: Result | None = None
         self.kept: Kept | None = None  # where further witnesses go, if any are wanted
@@ -99,12 +99,13 @@ class Verification:
             self.guard = guard
             try:
                 result = self.handed_over(self.falsify())
-            except Exception:  # a confirmed witness must not be lost to an error that came after it
+            except Exception as error:  # a confirmed witness must not be lost to an error that came after it
                 if self.preliminary is None:
                     raise
-                import traceback
+                if not isinstance(error, InputError):  # where that was about a file, writing the answer says so again
+                    import traceback
 
-                traceback.print_exc()
+                    traceback.print_exc()
                 result = self.preliminary
             with guard.answering():
                 self._answer(result)
@@ -201,28 +202,28 @@ class Verification:
 
     def _answer(self, result: Result) -> None:
         """Give the answer wherever it was asked for."""
-        text = ""
+        text, more = "", ""
         if result.witness is not None and result.query is not None:
             from falsifier.witness.text import write_witness
 
             text = write_witness(result.query, result.witness)
-        word, more = result.verdict.value, ""
+        word = result.verdict.value
         if self.results:
             self.results.write(f"{word}\n{text}")
+        if self.options.json != "-":
+            print(f"{_WORDS.get(word, word)}\n{text}", end="", flush=True)
         if self.kept is not None:
             from falsifier.cli.refine import summary
 
             self.kept.write_folder(result)
             more = summary(result)
-        if self.options.json != "-":
-            print(f"{_WORDS.get(word, word)}\n{text}", end="", flush=True)
         if self.options.assignments and result.witness is not None and result.query is not None:
             from falsifier.witness.tensors import write_tensors
 
             write_tensors(result.query, result.witness, Path(self.options.assignments))
         if self.options.json:
             self._write_json(result)
-        seconds = time.monotonic() - (self.end - self.instance.timeout)
+        seconds = time.monotonic() - self.started
         kind = f" ({result.class_})" if result.class_ else ""
         print(f"falsifier: {word}{kind} after {seconds:.2f} s: {result.reason_text}{more}", file=sys.stderr)
 

@@ -104,6 +104,14 @@ def test_rows_without_a_witness_are_told(folder: Path) -> None:
     assert words(audited(folder)) == {"net_a.counterexample": "exact", "net.onnx b.vnnlib": "claimed"}
 
 
+def test_rows_that_repeat_a_pair_share_its_witness(folder: Path) -> None:
+    put(folder, "net_a.counterexample", DEEP)
+    (folder / "out/results.csv").write_text("c,net.onnx,a.vnnlib,0.1,error,0\nc,net.onnx,a.vnnlib,0.1,sat,0.2\n")
+    for rows in ("net.onnx,a.vnnlib,never\nnet.onnx,a.vnnlib,10\n", "net.onnx,a.vnnlib,10\nnet.onnx,a.vnnlib,never\n"):
+        (folder / "c/instances.csv").write_text(rows)
+        assert words(audited(folder)) == {"net_a.counterexample": "exact"}
+
+
 def test_a_row_whose_network_is_gone_names_it(folder: Path) -> None:
     put(folder, "net_a.counterexample", DEEP)
     (folder / "c/net.onnx").write_bytes(b"no model")

@@ -52,6 +52,15 @@ def test_a_folder_of_witnesses_with_an_index(folder: Path) -> None:
     assert (checked.returncode, checked.stderr) == (0, "falsifier: 3 exact\n")
 
 
+def test_a_folder_that_takes_nothing_costs_no_answer(folder: Path) -> None:
+    (folder / "more/0001.counterexample").mkdir(parents=True)
+    done = verify(folder, "--deepen", "--witnesses", "more", "--results", "r.txt")
+    assert (done.returncode, done.stderr) == (2, "falsifier: more: cannot be written (Is a directory)\n")
+    assert done.stdout.startswith("sat\n((X_0 ")
+    assert done.stdout == (folder / "r.txt").read_text()
+    assert not (folder / "more/index.json").exists()  # it would name a file that is not there
+
+
 def test_distinct_by_distance(folder: Path) -> None:
     verify(folder, "--all-witnesses", "4", "--distinct", "distance", "--apart", "0.4", "--witnesses", "more")
     assert [entry["distance"] >= 0.4 for entry in index(folder)["witnesses"][1:]] == [True] * 3
