@@ -115,7 +115,8 @@ def prepass(options: argparse.Namespace) -> dict[str, Any]:
     """A tool's scripts alone, and the folder that `falsifier prepass` makes of them."""
     options.most_inputs = sys.maxsize
     rows = rows_of(options, "sat") + rows_of(options, "unsat")
-    rows = [rows[i * len(rows) // options.rows] for i in range(min(options.rows, len(rows)))]
+    count = min(options.rows, len(rows))
+    rows = [rows[i * len(rows) // count] for i in range(count)]
     runs = []
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work) / "prepass"
