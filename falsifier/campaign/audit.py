@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -130,7 +131,8 @@ def _judged(door: Door, path: Path) -> Finding:
     try:
         verdict = door.replay(read_witness_file(door.query, path).inputs)
     except (InputError, EngineError, MemoryError) as error:
-        return Finding(Word.UNREADABLE, str(path), str(error).removeprefix(f"{path}: "))
+        reason = re.sub(rf"^{re.escape(str(path))}(:\d+)?: ", "", str(error))  # the name is said already
+        return Finding(Word.UNREADABLE, str(path), reason)
     word = Word(verdict.class_.value) if isinstance(verdict, Witness) else Word.REJECTED
     return Finding(word, str(path), verdict.reason)
 
