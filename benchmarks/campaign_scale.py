@@ -12,7 +12,7 @@ is a process, timed from its start to its end; with `--repeat` the arms take tur
 time. Verdicts of both are compared, and every witness is judged: by the arena's judge, or by `falsifier check`.
 
 Prints a table on standard error, and JSON on standard output or in `--out`. Exit status 1 if a witness was refused, a
-row has no answer, or the two runs contradict each other: sat here and no answer there.
+row has no answer, or the two runs contradict each other: sat here and unsat there.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def compared(one: Path, two: Path) -> dict[str, Any]:
     return {
         "same": len(first) - len(differ),
         "contradictions": [f"{key}: {pair}" for key, pair in differ.items() if set(pair) == {"sat", "unsat"}],
-        "without an answer": [str(key) for key, pair in differ.items() if None in pair],
+        "without an answer": [str(key) for key in first if None in (first[key]["verdict"], second[key]["verdict"])],
         "differences": [f"{key}: {pair[0]}, {pair[1]}" for key, pair in differ.items()],
     }
 
@@ -295,6 +295,7 @@ def failed(report: dict[str, Any]) -> bool:
         any(one["refused"] for one in records.values())
         or comparison.get("contradictions")
         or comparison.get("without an answer")
+        or any("None" in one["verdicts"] for one in report.get("runs", ()))
     )
 
 

@@ -96,8 +96,8 @@ class Matching:
         ]
 
     def _free_stem(self, job: Job) -> str:
-        """A stem that no other instance of the category has: those that are known keep theirs. A row that cannot be read
-        has none yet.
+        """A stem that no other instance of the category has: those that are known keep theirs. Where a row could not be
+        used there may be none yet.
         """
         number, stem = 1, job.stem
         while stem and (job.category, stem) in self._stems:

@@ -70,10 +70,10 @@ def executor_of(options: Namespace, loaded: Mapping[Path, Network]) -> Executor:
         from falsifier.campaign.executors.inline import Inline
 
         return Inline(loaded)
-    from falsifier.campaign.executors.machine import default_workers
     from falsifier.campaign.executors.processes import Processes
+    from falsifier.network.runtime import available_cores
 
-    return Processes(default_workers() if options.workers == "auto" else options.workers, memory, grace)
+    return Processes(available_cores() if options.workers == "auto" else options.workers, memory, grace)
 
 
 def _workers(text: str) -> int | str:

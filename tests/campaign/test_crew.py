@@ -9,8 +9,8 @@ import pytest
 from test_units import jobs
 
 from falsifier.campaign.executors import Standing
-from falsifier.campaign.executors.crew import LOADING, Crew
-from falsifier.campaign.executors.messages import At, Decided, Done, Message, Ready, Stands
+from falsifier.campaign.executors.crew import Crew
+from falsifier.campaign.executors.messages import LOADING, At, Decided, Done, Message, Ready, Stands
 from falsifier.campaign.plan import Job
 from falsifier.campaign.record import Decision
 from falsifier.campaign.units import Unit

@@ -16,6 +16,7 @@ from typing import Generic, Protocol, TypeVar
 
 from falsifier.campaign.executors import Sink
 from falsifier.campaign.executors.messages import (
+    LOADING,
     At,
     Decided,
     Done,
@@ -31,7 +32,6 @@ from falsifier.campaign.units import Unit
 from falsifier.errors import EngineError
 from falsifier.verdict import Verdict
 
-LOADING = "loading the network"
 GRACE = 60.0
 _TICK = 0.25  # seconds between two looks at silent workers
 _START = 120.0  # seconds that a worker has to import what it needs

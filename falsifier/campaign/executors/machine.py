@@ -8,8 +8,6 @@ from contextlib import suppress
 from glob import glob
 from pathlib import Path
 
-from falsifier.network.runtime import available_cores
-
 _SHARE = 0.8  # of the memory, for all workers together
 _CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -24,11 +22,6 @@ def cores_of(number: int, workers: int) -> frozenset[int] | None:
     each, more = divmod(len(cores), workers)
     first = number * each + min(number, more)
     return frozenset(cores[first : first + each + (number < more)])
-
-
-def default_workers() -> int:
-    """As many as there are cores."""
-    return available_cores()
 
 
 def memory_of(workers: int) -> int | None:

@@ -12,6 +12,8 @@ from falsifier.campaign.executors import Standing
 from falsifier.campaign.record import Decision
 from falsifier.campaign.stack import Settings
 
+LOADING = "loading the network"  # the phase in which a death is the network's, whatever the jobs
+
 
 @dataclass(frozen=True)
 class Setup:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from falsifier.campaign.executors import Standing
 from falsifier.campaign.executors.account import Account
 from falsifier.campaign.executors.messages import (
+    LOADING,
     At,
     Decided,
     Done,
@@ -88,7 +89,7 @@ def run_unit(unit: Unit, setup: Setup, send: Send, networks: dict[Path, Network]
     from falsifier.campaign.run import Campaign
 
     account = _Told(unit.jobs, send)
-    account.at("loading the network", unit.jobs)
+    account.at(LOADING, unit.jobs)
     _load(unit, networks)
     Campaign(unit.jobs, account, setup.settings, warn=account.warn, loaded=networks, at=account.at).run()
 

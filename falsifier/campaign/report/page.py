@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import re
-import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -27,6 +24,7 @@ from falsifier.campaign.report.statistics import ALPHA
 from falsifier.campaign.report.summary import continued, families, nearest_open, solved_seconds, totals
 from falsifier.campaign.report.views import Views, views
 from falsifier.errors import InputError
+from falsifier.output_file import real, replace
 
 PICTURES = 24  # witnesses that are shown unless told otherwise
 _MOST_OPEN, _MOST_PAIRS = 100, 200  # rows of tables that only name the nearest, or what changed
@@ -186,16 +184,7 @@ def _path(text: str) -> Any:
 
 
 def _put(out: Path, text: str) -> None:
-    data = text.encode("utf-8", "replace")
-    part = None
     try:
-        with tempfile.NamedTemporaryFile(dir=out.absolute().parent, prefix=f".{out.name}.", delete=False) as file:
-            part = file.name
-            file.write(data)
-        os.chmod(part, 0o644)
-        os.replace(part, out)
+        replace(real(out), text.encode("utf-8", "replace"))
     except OSError as error:
-        if part is not None:
-            with suppress(OSError):
-                os.unlink(part)
         raise InputError(f"{out}: the report cannot be written: {error.strerror}: choose another --out") from None
