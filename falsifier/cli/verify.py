@@ -99,12 +99,15 @@ class Verification:
             self.guard = guard
             try:
                 result = self.handed_over(self.falsify())
-            except Exception:  # a confirmed witness must not be lost to an error that came after it
+            except Exception as error:  # a confirmed witness must not be lost to an error that came after it
                 if self.preliminary is None:
                     raise
-                import traceback
+                if isinstance(error, FalsifierError):  # a full disk, for example
+                    print(f"falsifier: {error}", file=sys.stderr)
+                else:
+                    import traceback
 
-                traceback.print_exc()
+                    traceback.print_exc()
                 result = self.preliminary
             with guard.answering():
                 self._answer(result)
@@ -209,13 +212,13 @@ class Verification:
         word, more = result.verdict.value, ""
         if self.results:
             self.results.write(f"{word}\n{text}")
+        if self.options.json != "-":
+            print(f"{_WORDS.get(word, word)}\n{text}", end="", flush=True)
         if self.kept is not None:
             from falsifier.cli.refine import summary
 
             self.kept.write_folder(result)
             more = summary(result)
-        if self.options.json != "-":
-            print(f"{_WORDS.get(word, word)}\n{text}", end="", flush=True)
         if self.options.assignments and result.witness is not None and result.query is not None:
             from falsifier.witness.tensors import write_tensors
 
