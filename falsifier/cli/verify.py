@@ -102,7 +102,11 @@ class Verification:
             except Exception as error:  # a confirmed witness must not be lost to an error that came after it
                 if self.preliminary is None:
                     raise
-                if not isinstance(error, InputError):  # where that was about a file, writing the answer says so again
+                if isinstance(error, InputError):
+                    pass  # about a file: writing the answer says so again
+                elif isinstance(error, FalsifierError):
+                    print(f"falsifier: {error}", file=sys.stderr)
+                else:
                     import traceback
 
                     traceback.print_exc()

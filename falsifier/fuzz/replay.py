@@ -13,6 +13,7 @@ from typing import Any
 
 from falsifier.errors import FalsifierError, InputError
 from falsifier.fuzz.hit import INPUTS, RECORD, SCRIPT, read_record
+from falsifier.input_file import read_bytes, read_text
 
 
 class Outcome(Enum):
@@ -51,11 +52,11 @@ def replay(folder: Path, models: Mapping[str, Path] | None = None) -> Replay:
     record = read_record(folder)
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            text = (folder / SCRIPT).read_text()
+            text = read_text(folder / SCRIPT)
             for name, known in record["models"].items():
                 path = _model(folder, name, known, models or {}, Path(scratch))
                 text = text.replace(f"{name} = load({known['file']!r})", f"{name} = load({str(path)!r})")
-            (Path(scratch) / INPUTS).write_bytes((folder / INPUTS).read_bytes())
+            (Path(scratch) / INPUTS).write_bytes(read_bytes(folder / INPUTS, packed=False))
         except OSError as error:
             return Replay(folder, record["summary"], Outcome.BROKEN, f"{error.filename}: {error.strerror}")
         except FalsifierError as error:

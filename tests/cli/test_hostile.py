@@ -24,15 +24,30 @@ from falsifier.cli import main
 QUERY = models.declare(1, 1) + models.box([0], [1]) + "(assert (>= Y_0 0.25))\n"
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """y = x on [0, 1] with y >= 0.25 asked, a witness, an instances.csv, a data set; a campaign and a hit of log."""
+    place = tmp_path_factory.mktemp("made")
+    models.save(models.identity(), place / "net.onnx")
+    models.save(models.chain([("Log", [], {})], [1, 1], [1, 1]), place / "log.onnx")
+    (place / "prop.vnnlib").write_text(QUERY)
+    (place / "witness.txt").write_text("sat\n((X_0 0.5)\n(Y_0 0.5))\n")
+    (place / "instances.csv").write_text("net.onnx,prop.vnnlib,2\n")
+    np.savez(place / "data.npz", x=np.full((2, 1), 0.5))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        assert main(["campaign", "instances.csv", "--out", "done"]) == 0
+        assert main(["fuzz", "log.onnx", "--out", "session", "--max-evaluations", "200", "--lanes", "32"]) == 0
+    for hit in sorted((place / "session" / "hits").iterdir())[1:]:
+        shutil.rmtree(hit)  # each is run by a process of its own
+    return place
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working folder: y = x on [0, 1] with y >= 0.25 asked, a witness, an instances.csv and a data set."""
+def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder: a copy of that."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    models.save(models.identity(), tmp_path / "net.onnx")
-    (tmp_path / "prop.vnnlib").write_text(QUERY)
-    (tmp_path / "witness.txt").write_text("sat\n((X_0 0.5)\n(Y_0 0.5))\n")
-    (tmp_path / "instances.csv").write_text("net.onnx,prop.vnnlib,2\n")
-    np.savez(tmp_path / "data.npz", x=np.full((2, 1), 0.5))
     return tmp_path
 
 
@@ -57,6 +72,9 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
 
 _SAMPLES = ["--label-property", "range", "--range", "0", "1", "--epsilon", "0.1"]
 
+_VERIFY = ["verify", "prop.vnnlib", "--network", "net.onnx"]
+_FURTHER = [*_VERIFY, "--all-witnesses", "2"]
+
 READS: dict[str, list[str]] = {
     "verify, query": ["verify", "BAD", "--network", "net.onnx"],
     "verify, network": ["verify", "prop.vnnlib", "--network", "BAD"],
@@ -70,6 +88,15 @@ READS: dict[str, list[str]] = {
     "convert": ["convert", "BAD"],
     "convert, network": ["convert", "prop.vnnlib", "--network", "BAD"],
     "campaign": ["campaign", "BAD", "--out", "out"],
+    "verify, --from": [*_FURTHER, "--from", "BAD"],
+    "verify, --nearest": [*_VERIFY, "--nearest", "BAD"],
+    "verify, --nearest, array": [*_VERIFY, "--nearest", "BAD.npy"],
+    "check, rows": ["check", "done", "--instances", "BAD"],
+    "campaign --resume": ["campaign", "BAD", "--out", "done", "--resume"],
+    "campaign --workers": ["campaign", "BAD", "--out", "out", "--workers", "2"],
+    "campaign, configuration": ["campaign", "instances.csv", "--out", "out", "--then", "x", "--config", "BAD"],
+    "adapters": ["adapters", "--config", "BAD"],
+    "fuzz, tokens": ["fuzz", "net.onnx", "--objective", "words:witness.txt", "--tokens", "BAD", "--out", "out"],
     "campaign, data": ["campaign", "net.onnx", "--dataset", "BAD", *_SAMPLES, "--out", "out"],
     "campaign, model": ["campaign", "BAD", "--dataset", "data.npz", *_SAMPLES, "--out", "out"],
     "fuzz": ["fuzz", "BAD", "--out", "out"],
@@ -79,14 +106,25 @@ READS: dict[str, list[str]] = {
     "quantize, inputs": ["quantize", "net.onnx", "--out", "out.onnx", "--inputs", "BAD"],
     "doctor": ["doctor", "BAD"],
 }
-_FOLDERS = {"check, witness"}  # of serialised tensors: a folder is no fault, but it is empty
+# of serialised tensors: a folder is no fault, but it is empty
+_FOLDERS = {"check, witness", "verify, --from", "verify, --nearest"}
+
+READS_FOLDERS: dict[str, list[str]] = {
+    "check": ["check", "BAD", "--instances", "instances.csv"],
+    "campaign --resume": ["campaign", "instances.csv", "--out", "BAD", "--resume"],
+    "merge": ["merge", "out", "done", "BAD"],
+    "report": ["report", "BAD"],
+    "report, against": ["report", "done", "--against", "BAD", "--out", "out.html"],
+    "export": ["export", "BAD"],
+    "replay": ["replay", "BAD"],
+}
 
 
 @pytest.mark.parametrize("command", READS)
 @pytest.mark.parametrize("kind", BAD)
 def test_what_is_no_file(folder: Path, capsys: pytest.CaptureFixture[str], command: str, kind: str) -> None:
     make, says = BAD[kind]
-    make(folder / "BAD")
+    make(folder / ("BAD.npy" if "BAD.npy" in READS[command] else "BAD"))
     before = sorted(os.listdir(folder))
     assert main(READS[command]) == 2
     out, err = capsys.readouterr()
@@ -95,6 +133,55 @@ def test_what_is_no_file(folder: Path, capsys: pytest.CaptureFixture[str], comma
     assert "BAD" in err
     assert says in err or (kind == "folder" and command in _FOLDERS)
     assert sorted(os.listdir(folder)) == before
+
+
+def _says_so(folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], name: str) -> None:
+    """The command is refused in one line that has the name, and leaves nothing but a lock, which a death frees."""
+    before = sorted(folder.rglob("*"))
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1, err
+    assert name in err
+    assert [path for path in sorted(folder.rglob("*")) if path not in before and path.name != "campaign.lock"] == []
+
+
+@pytest.mark.parametrize("command", READS_FOLDERS)
+@pytest.mark.parametrize("kind", [kind for kind in BAD if kind != "folder"])
+def test_what_is_no_folder(folder: Path, capsys: pytest.CaptureFixture[str], command: str, kind: str) -> None:
+    BAD[kind][0](folder / "BAD")
+    _says_so(folder, capsys, READS_FOLDERS[command], "BAD")
+
+
+@pytest.mark.parametrize("command", sorted(READS_FOLDERS.keys() - {"check", "replay"}))
+@pytest.mark.parametrize("kind", BAD)
+def test_a_folder_whose_record_is_none(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: str, kind: str
+) -> None:
+    (folder / "BAD").mkdir()
+    os.chdir(folder / "BAD")
+    if kind == "hole":  # a database of some size is none to refuse: damage is
+        Path("campaign.sqlite").write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
+    else:
+        BAD[kind][0](Path("campaign.sqlite"))
+    os.chdir(folder)
+    _says_so(folder, capsys, READS_FOLDERS[command], "BAD")
+
+
+@pytest.mark.parametrize("part", ["reproduce.py", "inputs.npz", "hit.json"])
+@pytest.mark.parametrize("kind", BAD)
+def test_a_hit_of_which_a_part_is_no_file(
+    folder: Path, capsys: pytest.CaptureFixture[str], part: str, kind: str
+) -> None:
+    hit = next((folder / "session").rglob("hit.json")).parent
+    (hit / part).unlink()
+    os.chdir(hit)
+    BAD[kind][0](Path(part))
+    status = main(["replay", str(hit)])
+    out, err = capsys.readouterr()
+    assert status == (2 if part == "hit.json" else 1)
+    assert part in (err if part == "hit.json" else out)
+    assert "Traceback" not in err
 
 
 def test_rows_of_a_campaign_with_what_is_no_file(folder: Path) -> None:
@@ -125,6 +212,24 @@ WRITES: dict[str, list[str]] = {
     "campaign": ["campaign", "instances.csv", "--out", "DISK/out"],
     "campaign --as-vnnlib": ["campaign", "net.onnx", "--dataset", "data.npz", *_SAMPLES, "--as-vnnlib", "DISK/out"],
     "fuzz": ["fuzz", "net.onnx", "--out", "DISK/out", "--max-evaluations", "200"],
+    "verify --witnesses": [*_FURTHER, "--witnesses", "DISK/out"],
+    "campaign --workers": ["campaign", "instances.csv", "--out", "DISK/out", "--workers", "2"],
+    "merge": ["merge", "DISK/out", "done"],
+    "report": ["report", "done", "--out", "DISK/out.html"],
+    "export": ["export", "done", "--out", "DISK/out"],
+    "replay": ["replay", "session", "--json", "DISK/out"],
+    "fuzz --json": [
+        "fuzz",
+        "log.onnx",
+        "--out",
+        "out",
+        "--max-evaluations",
+        "200",
+        "--lanes",
+        "32",
+        "--json",
+        "DISK/out",
+    ],
     "prepass --write": ["prepass", "--tool", "tool", "--write", "DISK/out"],
 }
 
