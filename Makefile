@@ -31,7 +31,7 @@ pages: .venv/docs.stamp
 
 # docs/ as a site in build/site
 site: .venv/docs.stamp
-	$(BIN)/python -m mkdocs build --strict
+	$(BIN)/python -m mkdocs build --strict --config-file .ci/mkdocs.yml
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -137,7 +137,17 @@ def test_blocks_stand_apart(page: Path) -> None:
 
 @pytest.mark.skipif(find_spec("mkdocs") is None, reason="mkdocs comes with the extra [docs]")
 def test_the_site_builds_and_needs_no_network(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--config-file",
+        ".ci/mkdocs.yml",
+        "--site-dir",
+        str(tmp_path / "site"),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     fetched = dict(_fetched(tmp_path / "site"))

@@ -222,11 +222,11 @@ def test_where_the_engine_fails_on_a_lane_steps_go_on_by_hand(
     asked = failing(monkeypatch, whole[1], error)
     monkeypatch.setattr(hand[1].walks, "_able", False)
     for ascent in (climb, dilated_climb):
-        margins = [
+        by_hand, walked = (
             ascent(run, problem, *start(problem), _STEPS, Rng(1), Reduction.HINGE).margin
             for run, problem in (hand, whole)
-        ]
-        np.testing.assert_allclose(*margins, atol=1e-4)
+        )
+        np.testing.assert_allclose(by_hand, walked, atol=1e-4)
     assert len(asked) == 2  # no other walk is begun
 
 
