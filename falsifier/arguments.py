@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +97,15 @@ def as_budgets(budgets: Any) -> Limits | None:
         from falsifier.spec.budgets import read_budgets
 
         return Limits(read_budgets(Path(budgets)), str(budgets))
-    return Limits(np.asarray(budgets, np.float64).reshape(-1), "budgets")
+    from falsifier.spec.budgets import as_budget
+
+    return Limits(as_budget(budgets, "budgets"), "budgets")
+
+
+def demand_seconds(timeout: Any) -> None:
+    """Raise InputError for a time limit that is no number; one that has passed already is none of that."""
+    if not isinstance(timeout, Real) or math.isnan(float(timeout)):
+        raise InputError(f"timeout {timeout!r}: give a number of seconds")
 
 
 def demand_device(device: str) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arguments import as_budgets, as_networks, as_pairs, as_query, demand_device
+from falsifier.arguments import as_budgets, as_networks, as_pairs, as_query, demand_device, demand_seconds
 from falsifier.arrays import Rng
 from falsifier.budget import Budget
 from falsifier.errors import EngineError, InputError, UnsupportedError
@@ -67,8 +67,10 @@ def falsify(
     report: called with a preliminary result once there is one worth keeping should the run be cut short, and with
     each one that a refinement adds or betters.
 
-    Raises InputError for files and a device that cannot be used. What is not supported gives `unknown` with a reason.
+    Raises InputError for files, numbers and a device that cannot be used. What is not supported gives `unknown`, with a
+    reason.
     """
+    demand_seconds(timeout)
     deadline = time.monotonic() + timeout
     prepared = Prepared(networks, query, device=device, require=require, portfolio=portfolio, budgets=budgets)
     return prepared.search(

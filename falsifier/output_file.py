@@ -41,9 +41,11 @@ def replace(path: Path, content: str | bytes) -> None:
         raise
     try:
         os.replace(part, path)
-    except OSError:
+    except OSError as error:
         part.unlink()
-        raise
+        if not isinstance(error, PermissionError):
+            raise
+        path.write_bytes(data)  # that of another user, who keeps it from being replaced and lets it be written
 
 
 def real(path: str | os.PathLike[str]) -> Path:

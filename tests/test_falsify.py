@@ -119,6 +119,22 @@ def test_margins_are_per_disjunct() -> None:
     assert result.margins == pytest.approx([-0.5, -1.0, -0.25], abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"timeout": math.nan}, "timeout nan"),
+        ({"timeout": "soon"}, "timeout 'soon'"),
+        ({"budgets": [1, -1]}, "budgets: budget -1 at position 1"),
+        ({"budgets": [math.nan, 1]}, "budgets: budget nan at position 0"),
+        ({"budgets": "x"}, "x: cannot be read"),
+        ({"budgets": {}}, "budgets: budgets are one array of numbers"),
+    ],
+)
+def test_numbers_that_are_none(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        falsify(models.affine([[1, 1]]), TEXT, **({"max_evaluations": CAP} | options))
+
+
 def test_bad_input_is_an_error() -> None:
     with pytest.raises(InputError, match="2 inputs X, the network has 1"):
         run(models.identity(), TEXT)

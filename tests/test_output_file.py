@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from pathlib import Path
@@ -67,3 +68,14 @@ def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
     write(tmp_path / "pipe", "text")
     assert os.read(reader, 10) == b"text"
     os.close(reader)
+
+
+def test_a_file_that_may_be_written_but_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:  # as the kernel does for a file of another user in a folder with the sticky bit
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "replace", refuse)
+    (tmp_path / "out.txt").write_text("no_result_in_file, and more\n")
+    write(tmp_path / "out.txt", "unknown\n")
+    assert (tmp_path / "out.txt").read_text() == "unknown\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.txt"]

@@ -25,10 +25,18 @@ def read_budgets(path: Path) -> NDArray[np.float64]:
     with numpy_file(path, "this is no numpy file (.npy): write it with numpy.save") as values:
         if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiu":
             raise InputError(f"{path}: budgets are one array of numbers, written with numpy.save")
-    flat = values.astype(np.float64).reshape(-1)
+    return as_budget(values, str(path))
+
+
+def as_budget(values: Any, origin: str) -> NDArray[np.float64]:
+    """Numbers as budgets, flat. Raises InputError for what is no number, or below 0."""
+    try:
+        flat = np.asarray(values, np.float64).reshape(-1)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{origin}: budgets are one array of numbers ({error})") from None
     wrong = np.flatnonzero(~(flat >= 0))
     if wrong.size:
-        raise InputError(f"{path}: budget {flat[wrong[0]]:g} at position {wrong[0]}: use 0 or more (inf: no limit)")
+        raise InputError(f"{origin}: budget {flat[wrong[0]]:g} at position {wrong[0]}: use 0 or more (inf: no limit)")
     return flat
 
 
