@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from enum import Enum
@@ -258,6 +258,22 @@ def read_radius(epsilon: float | None, budgets: Path | None) -> NDArray[np.float
     radius = radius.astype(np.float64)
     radius = radius if radius.ndim < 2 else radius.reshape(len(radius), -1)
     return radius if epsilon is None else np.minimum(radius, epsilon)
+
+
+def setting_of(given: Mapping[str, Any]) -> Setting:
+    """The setting that options of the command line ask for, by their names; also as a record has them.
+
+    Raises InputError for budgets that cannot be read, and where no distance is given.
+    """
+    budgets, clip = given.get("budgets"), given.get("clip")
+    low, high = given.get("range") or (0.0, 0.0)
+    return Setting(
+        Property(given.get("label_property") or "top1"),
+        read_radius(given.get("epsilon"), None if budgets is None else Path(budgets)),
+        None if clip is None else (clip[0], clip[1]),
+        given.get("margin") or 0.0,
+        (low, high),
+    )
 
 
 def predictions(network: Network, x: NDArray[np.float64], device: str = "auto") -> NDArray[Any]:

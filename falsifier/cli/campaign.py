@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from argparse import ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from falsifier.cli.arguments import Parser, positive_int
 from falsifier.cli.process import Guard
+from falsifier.cli.progress import Reporter
+from falsifier.cli.samples import OF_SAMPLES, add_samples, samples_of
 from falsifier.cli.then import adapter_of, add_then, searching
 from falsifier.cli.workers import add_workers, executor_of
 from falsifier.errors import InputError
@@ -20,16 +20,13 @@ if TYPE_CHECKING:
     from falsifier.campaign.executors import Executor
     from falsifier.campaign.hand_off import HandOff
     from falsifier.campaign.plan import Job
-    from falsifier.campaign.record import Progress, Record
+    from falsifier.campaign.record import Record
     from falsifier.campaign.session import Session
     from falsifier.campaign.sqlite import SqliteRecord
     from falsifier.campaign.stack import Settings
     from falsifier.handoff.adapter import Adapter
     from falsifier.network import Network
     from falsifier.verdict import Verdict
-
-_OF_SAMPLES = ("epsilon", "label_property", "margin", "range", "clip", "as_vnnlib")
-_OFTEN, _SELDOM = 1.0, 10.0  # seconds between progress lines on a terminal and elsewhere
 
 
 def run(words: list[str], started: float) -> int:
@@ -138,54 +135,14 @@ def _jobs(options: Namespace) -> tuple[list[Job], dict[Path, Network]]:
     if options.retry and not options.resume:
         raise InputError("--retry belongs to --resume, which is not given")
     if options.dataset is not None:
-        return _samples(options, timeout)
-    given = [name for name in _OF_SAMPLES if getattr(options, name) is not None]
+        return samples_of(options, timeout)
+    given = [name for name in OF_SAMPLES if getattr(options, name) is not None]
     if given:
         raise InputError(f"--{given[0].replace('_', '-')} belongs to --dataset, which is not given")
     jobs = [job for path in options.instances for job in read_instances(Path(path), timeout=timeout, category=category)]
     if not jobs:
         raise InputError(f"{', '.join(options.instances)}: no instances in it; rows are onnx,vnnlib,timeout")
     return arranged(jobs), {}
-
-
-def _samples(options: Namespace, timeout: float | None) -> tuple[list[Job], dict[Path, Network]]:
-    """The plan where the instances are samples."""
-    from falsifier.campaign.dataset import (
-        DataSet,
-        Property,
-        Setting,
-        fitted,
-        jobs_of,
-        read_radius,
-        read_samples,
-        write_queries,
-    )
-    from falsifier.campaign.plan import arranged
-    from falsifier.network import load
-
-    if len(options.instances) != 1:
-        raise InputError(f"--dataset goes with one model, {len(options.instances)} files are given")
-    kind = Property(options.label_property or "top1")
-    for name, needs in (("margin", Property.MARGIN), ("range", Property.RANGE)):
-        if (getattr(options, name) is not None) != (kind is needs):
-            raise InputError(f"--label-property {needs.value} and --{name} go together")
-    for name in ("clip", "range"):
-        pair = getattr(options, name)
-        if pair is not None and not pair[0] < pair[1]:
-            raise InputError(f"--{name} {pair[0]:g} {pair[1]:g}: the lower end comes first")
-    budgets = None if options.budgets is None else Path(options.budgets)
-    radius = read_radius(options.epsilon, budgets)
-    low, high = options.range or (0.0, 0.0)
-    clip = None if options.clip is None else (options.clip[0], options.clip[1])
-    setting = Setting(kind, radius, clip, options.margin or 0.0, (low, high))
-    x, y, shape = read_samples(Path(options.dataset))
-    model = Path(options.instances[0])
-    network = fitted(load(model), shape)
-    data = DataSet(x, y, setting, network, options.dataset)
-    jobs = jobs_of(data, options.instances[0], timeout, options.category)
-    if options.as_vnnlib is not None:
-        write_queries(jobs, Path(options.as_vnnlib), model)
-    return arranged(jobs), {model: network}
 
 
 def _share(jobs: list[Job], part: tuple[int, int] | None) -> list[Job]:
@@ -210,7 +167,7 @@ def _session(options: Namespace, settings: Settings) -> Session:
 
     from falsifier.campaign.session import Session
 
-    words = {name: getattr(options, name) for name in ("category", "then", "then_after", *_OF_SAMPLES)}
+    words = {name: getattr(options, name) for name in ("category", "then", "then_after", *OF_SAMPLES)}
     words["instances"] = [str(Path(name).absolute()) for name in options.instances]
     for name in ("dataset", "budgets", "config"):
         given = getattr(options, name)
@@ -221,53 +178,6 @@ def _session(options: Namespace, settings: Settings) -> Session:
     facts = asdict(replace(settings, budgets=None)) | {"timeout": options.timeout, "budgets": budgets}
     part = "" if options.shard is None else "{}/{}".format(*options.shard)
     return Session(facts, asked, part)
-
-
-class Reporter:
-    """Lines on stderr: progress, often on a terminal and seldom in a file, and what is wrong."""
-
-    def __init__(self, started: float) -> None:
-        """started: reading of `time.monotonic` from which the seconds shown are counted."""
-        self._started = started
-        self._terminal = sys.stderr.isatty()
-        self._every = _OFTEN if self._terminal else _SELDOM
-        self._last = started
-        self._made = 0
-        self._shown = False
-
-    def tell(self, progress: Progress) -> None:
-        """A progress line, if it is time for one."""
-        now = time.monotonic()
-        if now - self._last < self._every:
-            return
-        speed = (progress.evaluations - self._made) / (now - self._last)
-        self._last, self._made = now, progress.evaluations
-        line = progress_line(progress, now - self._started, speed)
-        if self._terminal:
-            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
-            self._shown = True
-        else:
-            print(line, file=sys.stderr, flush=True)
-
-    def say(self, text: str) -> None:
-        """A line that stays."""
-        print(("\r\x1b[K" if self._shown else "") + f"falsifier: {text}", file=sys.stderr, flush=True)
-        self._shown = False
-
-
-def progress_line(progress: Progress, seconds: float, speed: float) -> str:
-    """One line: seconds so far, instances open and falsified, lanes of a batch, evaluations a second, time left."""
-    from falsifier.verdict import Verdict
-
-    decided = sum(progress.verdicts.values())
-    seen = "" if progress.coverage is None else f", coverage {progress.coverage:.1%}"
-    minutes, left = divmod(int(progress.left), 60)
-    return (
-        f"{seconds:.0f} s: {progress.total - decided} of {progress.total} instances open "
-        f"({progress.open} in this batch), "
-        f"{progress.verdicts[Verdict.SAT]} falsified, {progress.lanes} lanes, {speed:.3g} evaluations/s{seen}, "
-        f"at most {minutes}:{left:02d} left"
-    )
 
 
 def parser() -> Parser:
@@ -327,20 +237,7 @@ def parser() -> Parser:
     )
     add_then(parser)
     add_workers(parser)
-    samples = parser.add_argument_group("samples in place of queries: an instance for each")
-    add = samples.add_argument
-    add("--dataset", metavar="FILE.npz", help="arrays x [N, ...] and, unless the model's own predictions count, y [N]")
-    add("--epsilon", type=_radius, metavar="R", help="how far each input may move from its sample")
-    add(
-        "--label-property",
-        choices=("top1", "margin", "range"),
-        help="what is violated where top1 (the default): another class reaches the label's score; margin: it comes "
-        "nearer than --margin; range: an output leaves --range",
-    )
-    add("--margin", type=float, metavar="M", help="by how much the label's score exceeds all others")
-    add("--range", type=float, nargs=2, metavar=("A", "B"), help="where every output lies")
-    add("--clip", type=float, nargs=2, metavar=("A", "B"), help="the range of valid inputs")
-    add("--as-vnnlib", metavar="DIR", help="write the questions as VNN-LIB files too, with an instances.csv")
+    add_samples(parser)
     return parser
 
 
@@ -350,11 +247,3 @@ def _part(text: str) -> tuple[int, int]:
     if slash and first.isdecimal() and second.isdecimal() and 1 <= int(first) <= int(second):
         return int(first), int(second)
     raise ArgumentTypeError(f"{text!r} is not i/n, the i-th of n parts, such as 1/4")
-
-
-def _radius(text: str) -> float:
-    """A distance."""
-    value = float(text)
-    if not 0 <= value < float("inf"):
-        raise ArgumentTypeError(f"{text!r} is not a distance")
-    return value

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.campaign.dataset import DataSet, Property, Sample, Setting, fitted, read_radius, read_samples
+from falsifier.campaign.dataset import DataSet, Property, Sample, fitted, read_samples, setting_of
 from falsifier.campaign.plan import Job, QueryFile, Question, arranged
 from falsifier.campaign.report.data import Row
 from falsifier.errors import InputError
@@ -64,20 +64,13 @@ def _demand_unchanged(row: Row, question: Question) -> None:
 def _sample(row: Row, i: int, command: Mapping[str, Any]) -> Sample:
     """The question about one sample, from a data set that holds it alone."""
     demand_file(command["dataset"])
-    kind = Property(command.get("label_property") or "top1")
-    budgets = command.get("budgets")
-    radius = read_radius(command.get("epsilon"), None if budgets is None else Path(budgets))
-    low, high = command.get("range") or (0.0, 0.0)
-    clip = command.get("clip")
+    setting = setting_of(command)
     x, y, shape = read_samples(Path(command["dataset"]))
     if not 0 <= i < len(x):
         raise InputError(f"{command['dataset']}: holds no sample {i} any more")
-    radius = np.broadcast_to(radius, x.shape)[i : i + 1]
-    setting = Setting(
-        kind, radius, None if clip is None else (clip[0], clip[1]), command.get("margin") or 0.0, (low, high)
-    )
+    setting = replace(setting, radius=np.broadcast_to(setting.radius, x.shape)[i : i + 1])
     network = fitted(load(Path(row.networks[0][1])), shape)
     one, label = x[i : i + 1], None if y is None else y[i : i + 1]
-    if label is None and kind is not Property.RANGE:
+    if label is None and setting.property is not Property.RANGE:
         label = np.array([np.argmax(network.reference.run_flat(one[0].astype(network.reference.dtype)))])
     return Sample(DataSet(one, label, setting, network, command["dataset"]), 0)
