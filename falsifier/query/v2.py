@@ -9,6 +9,7 @@ type-checked at a small part of the cost.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,6 +30,9 @@ _COMMENT_OR_STRING = re.compile(rb';[^\r\n]*|"[^"]*"')
 _DEPTH = 2000  # the reference parser recurses and would take the process with it
 _LARGEST = 10**8  # elements of all variables: some gigabytes
 _LONGEST_INTEGER = 18  # digits: the reference parser reads integers as int64
+_FEW = 16  # variables: every token is compared with the name of each
+_HASHED = 64  # bytes of a name that its hash looks at
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 _TRUE = "(assert (<= 0.0 1.0))"
 
 
@@ -177,10 +181,10 @@ def _slots(reader: _Reader, start: Index, stop: Index) -> Index:
     low = int(start.min())
     span = data[low : int(stop.max())]
     separators = np.append(np.flatnonzero((span == ord(",")) | (span == ord("]"))) + low, len(text))
-    for variable, at in reader.variables:
+    for (variable, at), some in _candidates(reader, view, start, stop):
         name = variable.name.encode()
-        mine = _named(view, start, stop, name)
-        if not len(mine):  # as for most where many are declared
+        mine = some[_named(view, start[some], stop[some], name)]
+        if not len(mine):
             continue
         if not variable.shape:
             out[mine[stop[mine] - start[mine] == len(name)]] = at
@@ -203,6 +207,42 @@ def _slots(reader: _Reader, start: Index, stop: Index) -> Index:
             flat = flat * size + index.astype(np.int64)
             begin = end + 1
         out[mine[valid]] = at + flat[valid]
+    return out
+
+
+def _candidates(
+    reader: _Reader, view: NDArray[np.uint64], start: Index, stop: Index
+) -> Iterator[tuple[tuple[Variable, int], Index]]:
+    """Each variable that tokens may name, and those tokens: all of them, or, of many variables, those that agree in a
+    hash of the name, so that not every token is compared with every name.
+    """
+    if len(reader.variables) <= _FEW:
+        everything = np.arange(len(start))
+        yield from ((variable, everything) for variable in reader.variables)
+        return
+    low = int(start.min())
+    span = np.frombuffer(reader.source.text, dtype=np.uint8)[low : int(stop.max())]
+    brackets = np.append(np.flatnonzero(span == ord("[")) + low, len(reader.source.text))
+    marks = _hashes(view, start, np.minimum(brackets[np.searchsorted(brackets, start)], stop) - start)
+    order = np.argsort(marks)
+    names = [variable.name.encode() for variable, _ in reader.variables]
+    text = b"".join(names) + b" " * 8
+    sizes = np.array([len(name) for name in names], dtype=np.int64)
+    own = _hashes(words(text), np.cumsum(sizes) - sizes, sizes)
+    first, last = (np.searchsorted(marks, own, side, order) for side in ("left", "right"))
+    for i in np.flatnonzero(last > first).tolist():
+        yield reader.variables[i], order[first[i] : last[i]]
+
+
+def _hashes(view: NDArray[np.uint64], start: Index, count: Index) -> NDArray[np.uint64]:
+    """A hash of the `count` bytes from each place on: of their number, and of the first ones."""
+    out = count.astype(np.uint64)
+    for at in range(0, min(int(count.max()), _HASHED), 8):
+        rows = np.flatnonzero(count > at)
+        left = np.minimum(count[rows] - at, 8).astype(np.uint64)
+        piece = view[start[rows] + at] & (np.uint64(2**64 - 1) >> (np.uint64(64) - np.uint64(8) * left))
+        out[rows] = (out[rows] ^ piece) * _ODD
+        out[rows] ^= out[rows] >> np.uint64(29)
     return out
 
 

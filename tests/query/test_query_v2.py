@@ -217,3 +217,13 @@ def test_malformed_declarations(old: str, new: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         parse(HEADER.replace(old, new) + "(assert (<= Z 1.0))")
     assert "\n" not in str(caught.value)
+
+
+def test_many_variables_are_told_apart_by_their_names() -> None:
+    """Names that begin with each other, of any length, some longer than what is looked at first."""
+    names = [f"{stem}{i}" for stem in ("v", "variable_", "w" * 70) for i in range(40)]
+    inputs = "".join(f"(declare-input {name} float32 [2])" for name in names)
+    header = f"(vnnlib-version <2.0>)(declare-network n {inputs}(declare-output y float32 [1]))"
+    asserts = "".join(f"(assert (<= {name}[1] {i}.5))" for i, name in enumerate(names))
+    (clause,) = disjuncts(parse(header + asserts, "q.vnnlib"))
+    assert clause == {bound("<=", 2 * i + 1, f"{i}.5") for i in range(len(names))}
