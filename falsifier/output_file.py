@@ -48,6 +48,31 @@ def replace(path: Path, content: str | bytes) -> None:
         path.write_bytes(data)  # that of another user, who keeps it from being replaced and lets it be written
 
 
+def is_stream(path: str | os.PathLike[str]) -> bool:
+    """Whether what is written to a path goes on to somebody, and cannot be replaced: a pipe, a device, `/dev/stdout`."""
+    there = os.path.exists(path) and not os.path.isdir(path)
+    return _descriptor(path) is not None or (there and not os.path.isfile(path))
+
+
+def stream(path: str | os.PathLike[str], content: str) -> None:
+    """Write to what is no file that can be replaced. Raises OSError."""
+    descriptor = _descriptor(path)
+    if descriptor is None:
+        Path(path).write_bytes(content.encode("utf-8", "surrogateescape"))
+        return
+    # its name would lead to the file behind it, whose other writers keep their place in it
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        file.write(content.encode("utf-8", "surrogateescape"))
+
+
+def _descriptor(path: str | os.PathLike[str]) -> int | None:
+    """The number of the descriptor that a path is a name of."""
+    folder, _, name = os.fspath(path).rpartition("/")
+    if folder == "/dev" and name in ("stdout", "stderr"):
+        return 1 if name == "stdout" else 2
+    return int(name) if folder in ("/dev/fd", "/proc/self/fd") and name.isdecimal() else None
+
+
 def real(path: str | os.PathLike[str]) -> Path:
     """What a path leads to, be it there or not. Raises OSError for symbolic links that form a loop."""
     found = Path(os.path.realpath(path))

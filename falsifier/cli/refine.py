@@ -124,7 +124,7 @@ class Kept:
             return
         from falsifier.witness.text import write_witness
 
-        if self._results is not None and result.witness is not self._answer:
+        if self._results is not None and not self._results.stream and result.witness is not self._answer:
             self._results.write(f"{result.verdict.value}\n{write_witness(result.query, result.witness)}")
             self._answer = result.witness
         self.write_folder(result)

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from falsifier.output_file import real, replace, unwritable
+from falsifier.output_file import is_stream, real, replace, stream, unwritable
 
 PROVISIONAL = "unknown\n"  # true whatever becomes of the run
 
 
 class ResultsFile:
-    """Written at once with a provisional answer, and replaced atomically by the final one, or by `error`."""
+    """Written at once with a provisional answer, and replaced atomically by the final one, or by `error`.
+
+    What cannot be replaced, such as a pipe, gets the final answer alone.
+    """
 
     def __init__(self, path: str) -> None:
         """Raises InputError where the file cannot be written."""
         self._path = Path(path)
-        self._replace(PROVISIONAL)
         self._final = False
+        self.stream = is_stream(path)
+        """Whether only one answer can be given, the final one."""
+        if not self.stream:
+            self._replace(PROVISIONAL)
 
     def write(self, text: str) -> None:
         """Give the final answer. Raises InputError where the file cannot be written."""
@@ -30,6 +36,9 @@ class ResultsFile:
 
     def _replace(self, text: str) -> None:
         try:
-            replace(real(self._path), text)
+            if self.stream:
+                stream(self._path, text)
+            else:
+                replace(real(self._path), text)
         except (OSError, ValueError) as error:
             raise unwritable(self._path, error, "the results") from None

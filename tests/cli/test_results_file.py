@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,18 @@ def test_devices_and_links_stay(tmp_path: Path) -> None:
     ResultsFile(str(tmp_path / "link")).write("unsat\n")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "target").read_text() == "unsat\n"
+
+
+def test_a_stream_gets_the_final_answer_alone(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
+        os.write(1, b"said before\n")
+        ResultsFile(name).write("unsat\n")
+        assert capfd.readouterr().out == "said before\nunsat\n"
+    file = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
+    try:
+        os.write(file, b"a log\n")
+        ResultsFile(f"/dev/fd/{file}").write("sat\n")
+        os.write(file, b"more\n")
+    finally:
+        os.close(file)
+    assert (tmp_path / "log").read_text() == "a log\nsat\nmore\n"
