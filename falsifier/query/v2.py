@@ -229,7 +229,8 @@ def _candidates(
     text = b"".join(names) + b" " * 8
     sizes = np.array([len(name) for name in names], dtype=np.int64)
     own = _hashes(words(text), np.cumsum(sizes) - sizes, sizes)
-    first, last = (np.searchsorted(marks, own, side, order) for side in ("left", "right"))
+    first = np.searchsorted(marks, own, "left", order)
+    last = np.searchsorted(marks, own, "right", order)
     for i in np.flatnonzero(last > first).tolist():
         yield reader.variables[i], order[first[i] : last[i]]
 
