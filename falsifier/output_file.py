@@ -49,7 +49,7 @@ def replace(path: Path, content: str | bytes) -> None:
 
 
 def is_stream(path: str | os.PathLike[str]) -> bool:
-    """Whether what is written to a path goes on to somebody, and cannot be replaced: a pipe, a device, `/dev/stdout`."""
+    """Whether what is written to a path goes on to somebody and cannot be replaced: a pipe, a device, `/dev/stdout`."""
     there = os.path.exists(path) and not os.path.isdir(path)
     return _descriptor(path) is not None or (there and not os.path.isfile(path))
 
