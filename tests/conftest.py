@@ -1,9 +1,10 @@
 """Makes `models` importable by every test, keeps onnxruntime and torch on one thread, and hypothesis off the clock;
-a small disk."""
+signals as a terminal's child has them; a small disk."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,11 @@ from hypothesis import settings
 
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
+
+# what runs in the background of a script ignores SIGINT, and all that it starts would too
+for ignored in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(ignored) is signal.SIG_IGN:
+        signal.signal(ignored, signal.default_int_handler)
 
 settings.register_profile("no clock", deadline=None)  # a machine under load is no failure
 settings.load_profile("no clock")

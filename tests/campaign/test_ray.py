@@ -74,7 +74,9 @@ def test_a_node_that_dies_costs_no_answer(
         record = Killing()
         capfd.readouterr()
         Driver(jobs, record, _SETTINGS, ray).run()
-        assert capfd.readouterr() == ("", "")  # a dead node is no news
+        said = capfd.readouterr()
+        assert not said.err  # a dead node is no news here, whatever Ray itself has to say of it
+        assert not said.out or said.out.startswith("\x1b[33m(raylet)")
         assert len(made.worker_nodes) == 1
     assert record.answers() == alone.answers()
     assert len(record.begun) > 60  # what the node was at, once more
