@@ -49,9 +49,10 @@ def test_at_the_deadline_nothing_is_left(tmp_path: Path, answer: str) -> None:
 @pytest.mark.parametrize("answer", ["littering", "shedding"])
 def test_what_a_program_leaves_behind_ends_with_it(tmp_path: Path, answer: str) -> None:
     """Also a daemon with a session and an environment of its own, whose parents have ended."""
+    before = zombies()  # what other tests of this process left
     assert ended(tmp_path, answer, 60).stdout == "unknown\n"
     assert still_running(tmp_path) == []
-    assert zombies() == []
+    assert set(zombies()) <= set(before)
 
 
 def test_what_others_started_goes_on(tmp_path: Path) -> None:
