@@ -175,7 +175,7 @@ class Prepared:
         report: Report | None,
     ) -> Result:
         """The result with what a refinement finds. Raises InputError for one that does not fit the inputs."""
-        from falsifier.refinement import Refined, refine
+        from falsifier.refinement import Refined, Refining
 
         assert result.witness is not None
         self._budget.deadline, self._budget.max_evaluations = deadline, max_evaluations
@@ -191,7 +191,7 @@ class Prepared:
 
         try:
             rng, again = Rng(result.rng_seed), partial(stages_of, self._portfolio)
-            found = refine(wish, self._problems, self._door, self._budget, rng, result.witness, tell, again)
+            found = Refining(wish, self._problems, self._door, self._budget, rng, result.witness, tell, again).run()
         except (UnsupportedError, EngineError, MemoryError):
             return made[0]
         stages = {**result.stages, **found.stages}

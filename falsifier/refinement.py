@@ -95,25 +95,9 @@ Tell = Callable[[Refined], None]
 Portfolio = Callable[[], Iterable[Stage]]
 
 
-def refine(
-    wish: Refinement,
-    problems: Problems,
-    door: Door,
-    budget: Budget,
-    rng: Rng,
-    first: Witness,
-    tell: Tell,
-    portfolio: Portfolio,
-) -> Refined:
-    """Search for what is wanted until it is there or the budget ends. `tell` hears of every change, first of all
-    of the first witness as it is. `portfolio` makes the stages that search for a witness of another disjunct.
+class Refining:
+    """The search for what is wanted until it is there or the budget ends."""
 
-    Raises InputError where the point to be near to does not fit the inputs.
-    """
-    return _Refinement(wish, problems, door, budget, rng, first, tell, portfolio).run()
-
-
-class _Refinement:
     def __init__(
         self,
         wish: Refinement,
@@ -125,6 +109,11 @@ class _Refinement:
         tell: Tell,
         portfolio: Portfolio,
     ) -> None:
+        """tell: hears of every change, first of all of the first witness as it is. portfolio: makes the stages that
+        search for a witness of another disjunct.
+
+        Raises InputError where the point to be near to does not fit the inputs.
+        """
         self._wish, self._door, self._budget, self._rng, self._tell = wish, door, budget, rng, tell
         self._portfolio = portfolio
         point = flat(first)
@@ -136,6 +125,7 @@ class _Refinement:
         self._held: dict[int, Appraised] = {}  # by target: `correct` where `exact` is possible
 
     def run(self) -> Refined:
+        """What was found."""
         self._tell(self._kept)
         if self._source.single.f == 0 or self._aim is None:
             return self._kept
@@ -191,7 +181,7 @@ class _Refinement:
         """The norm of a difference `[n]` in widths of the box, over the inputs that have one."""
         lower, upper = (side.astype(np.float64) for side in self._source.hull())
         wide = upper > lower
-        return length(difference[wide] / (upper - lower)[wide], "linf")
+        return float(np.abs(difference[wide] / (upper - lower)[wide]).max(initial=0.0))
 
     # --- stages that ask by themselves ---
 
@@ -284,7 +274,9 @@ class _Refinement:
         disjunct = None if aim is None else int(self._source.targets.disjunct[aim])
         distance = None
         if self._reference is not None:
-            distance = length(flat(witness).astype(np.float64) - self._reference, self._wish.norm)
+            from falsifier.search.refine.geometry import Metric
+
+            distance = Metric(self._reference, self._wish.norm).of_full(flat(witness))
         return Appraised(witness, self._door.margin(witness), disjunct, distance)
 
     def _reference_point(self) -> NDArray[np.float64]:
@@ -300,13 +292,6 @@ class _Refinement:
 def flat(witness: Witness) -> NDArray[Any]:
     """The inputs of a witness `[n]`, in the widest of their types."""
     return np.concatenate([np.asarray(values).ravel() for values in witness.inputs])
-
-
-def length(difference: NDArray[np.float64], norm: str) -> float:
-    """The norm, `linf` or `l2`, of a difference `[n]`."""
-    if norm == "linf":
-        return float(np.abs(difference).max(initial=0.0))
-    return float(np.sqrt(np.sum(difference * difference)))
 
 
 def _home(problems: Problems, point: NDArray[Any]) -> tuple[Problems, int | None]:
