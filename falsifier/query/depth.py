@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.query.arithmetic import Arithmetic, Point, operands
+from falsifier.query.arithmetic import Arithmetic, Point
 from falsifier.query.evaluate import atoms, sides
-from falsifier.query.tree import And, Compare, Constant, Formula, Or, Query, Reference, Relation, Table, Term
+from falsifier.query.folding import references
+from falsifier.query.tree import And, Compare, Formula, Or, Query, Relation, Table, Term
 
 
 def depth(query: Query, values: list[NDArray[Any]], arithmetic: Arithmetic) -> float:
@@ -90,12 +91,4 @@ def _slack(
 
 
 def _computed(term: Term, kinds: NDArray[np.int8]) -> bool:
-    todo: list[Term] = [term]
-    while todo:
-        part = todo.pop()
-        if isinstance(part, Reference):
-            if kinds[part.slot] > 0:
-                return True
-        elif not isinstance(part, Constant):
-            todo.extend(operands(part))
-    return False
+    return any(kinds[slot] > 0 for slot in references(term))

@@ -12,18 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.arrays import distinct
-from falsifier.query.arithmetic import Arithmetic, Point, compare, operands
+from falsifier.query.arithmetic import Arithmetic, Point, compare
+from falsifier.query.folding import leaves, references
 from falsifier.query.tree import (
     RELATIONS,
     And,
     Compare,
-    Constant,
     Formula,
     Or,
     Query,
-    Reference,
     Table,
-    Term,
 )
 
 __all__ = ["Arithmetic", "failing", "holds", "mentions_output"]
@@ -108,21 +106,12 @@ def mentions_output(query: Query) -> list[bool]:
     kinds = query.slot_kinds()
 
     def mentions(formula: Formula) -> bool:
-        todo: list[Formula | Term] = [formula]
-        while todo:
-            part = todo.pop()
-            if isinstance(part, Table):
-                if bool((kinds[part.left] > 0).any()) or bool((kinds[part.right[part.right >= 0]] > 0).any()):
+        for atom in leaves(formula):
+            if isinstance(atom, Table):
+                if bool((kinds[atom.left] > 0).any()) or bool((kinds[atom.right[atom.right >= 0]] > 0).any()):
                     return True
-            elif isinstance(part, And | Or):
-                todo.extend(part.parts)
-            elif isinstance(part, Compare):
-                todo.extend((part.left, part.right))
-            elif isinstance(part, Reference):
-                if kinds[part.slot] > 0:
-                    return True
-            elif not isinstance(part, Constant):
-                todo.extend(operands(part))
+            elif any(kinds[slot] > 0 for side in (atom.left, atom.right) for slot in references(side)):
+                return True
         return False
 
     return [mentions(formula) for formula in query.assertions]
