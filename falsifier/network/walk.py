@@ -1,6 +1,19 @@
 """Walks: several steps of lanes along their gradients, as plain data. `walk_graph` makes them one run of an engine.
 
 Axes: b lane, f free input, n flat input, m flat output, k atom; u is 1 where all lanes share a box, else b.
+
+The state changes from step to step. Every rule has step `[1, 1]` (how many were made), x and best `[b, f]`, best_margin
+`[b, 1]`, best_outputs `[b, m]`, and scale `[b, k]` where a walk weighs; signed steps have momentum `[b, f]`, alpha and
+wins `[b, 1]`; dilated ones metric `[b, f, f]`, unit and along `[b, f]`.
+
+What is given stays: rows, offset, present `[b, k]` (1, or 0 for padding), lower, upper, width `[u, f]`, bar `[b, 1]`,
+window, and what `Kind` names. A better point of a lane ends the walk if its margin is bar or more. Besides:
+
+* signed: decay and beta `[b, 1]`;
+* Polyak: caps, decaying, level `[b, 1]`, floor, far, shortening `[1, 1]`; where a walk weighs, weighted `[b, 1]` (above 0
+  where a lane weighs atoms by what they lack);
+* dilated: level `[b, 1]`, floor, shortening `[1, 1]`; where a walk weighs, weights `[b, k]` and until `[1, 1]` (for how
+  many steps they count).
 """
 
 from __future__ import annotations
@@ -40,27 +53,3 @@ class Kind(NamedTuple):
     reduction: Reduction
     weighing: bool
     embedded: bool
-
-
-STATE: dict[Rule, tuple[str, ...]] = {
-    Rule.SIGNED: ("momentum", "alpha", "wins"),  # [b, f], [b, 1] twice
-    Rule.POLYAK: (),
-    Rule.DILATED: ("metric", "unit", "along"),  # [b, f, f], [b, f] twice
-}
-"""What changes from step to step, beside step `[1, 1]` (how many were made), x and best `[b, f]`, best_margin `[b, 1]`,
-best_outputs `[b, m]`, and scale `[b, k]` where a walk weighs."""
-
-GIVEN: dict[Rule, tuple[str, ...]] = {
-    Rule.SIGNED: ("decay", "beta"),  # [b, 1] each
-    Rule.POLYAK: ("caps", "decaying", "level", "floor", "far", "shortening"),  # [b, 1] thrice, [1, 1] thrice
-    Rule.DILATED: ("level", "floor", "shortening"),  # [b, 1], [1, 1] twice
-}
-"""What does not, beside rows, offset, present `[b, k]` (1, or 0 for padding), lower, upper, width `[u, f]`, bar
-`[b, 1]`, window, and what `Kind` names. A better point of a lane ends the walk if its margin is `bar` or more."""
-
-WEIGHING: dict[Rule, tuple[str, ...]] = {
-    Rule.SIGNED: (),
-    Rule.POLYAK: ("weighted",),  # [b, 1]: above 0 where a lane weighs atoms by what they lack
-    Rule.DILATED: ("weights", "until"),  # [b, k], and for how many steps they count, [1, 1]
-}
-"""What does not change, beside that, where a walk weighs."""
