@@ -10,8 +10,8 @@ What is given stays: rows, offset, present `[b, k]` (1, or 0 for padding), lower
 window, and what `Kind` names. A better point of a lane ends the walk if its margin is bar or more. Besides:
 
 * signed: decay and beta `[b, 1]`;
-* Polyak: caps, decaying, level `[b, 1]`, floor, far, shortening `[1, 1]`; where a walk weighs, weighted `[b, 1]` (above 0
-  where a lane weighs atoms by what they lack);
+* Polyak: caps, decaying, level `[b, 1]`, floor, far, shortening `[1, 1]`; where a walk weighs, weighted `[b, 1]` (above
+  0 where a lane weighs atoms by what they lack);
 * dilated: level `[b, 1]`, floor, shortening `[1, 1]`; where a walk weighs, weights `[b, k]` and until `[1, 1]` (for how
   many steps they count).
 """
