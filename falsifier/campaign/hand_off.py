@@ -44,7 +44,7 @@ class HandOff:
         tell: Callable[[Progress], None] = lambda _: None,
     ) -> None:
         """searching: how much of a time limit the search has; warn: given a line about everything that goes wrong;
-        tell: given the progress, as of `Campaign`.
+        tell: given the progress, as of `Driver`.
         """
         self._adapter, self._record, self._settings, self._warn, self._tell = adapter, record, settings, warn, tell
         self._whole = {job.key: job for job in record.waiting}

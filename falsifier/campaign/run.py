@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from falsifier.arguments import as_network
 from falsifier.budget import Budget
+from falsifier.campaign.executors import Standing
 from falsifier.campaign.margins import nearest_of
 from falsifier.campaign.plan import Job, by_network
-from falsifier.campaign.record import Decision, Progress, Record
+from falsifier.campaign.record import Decision, Decisions
 from falsifier.campaign.stack import Member, Settings, Stack
 from falsifier.errors import FalsifierError, UnsupportedError
 from falsifier.falsify import Prepared
@@ -40,81 +41,85 @@ class _Reading:
     kept: int = 0
 
 
+class Account(Decisions, Protocol):
+    """To whom a campaign tells what happens. It keeps no count of its own."""
+
+    def begin(self, jobs: Sequence[Job]) -> None:
+        """An attempt at these jobs starts."""
+        ...
+
+    def stand(self, standing: Standing) -> None:
+        """Where it stands, after every batch and every decision."""
+        ...
+
+    def at(self, phase: str, jobs: Sequence[Job]) -> None:
+        """What comes next, and with which jobs."""
+        ...
+
+    def warn(self, text: str) -> None:
+        """A line for people, about an instance that is an error or a stack that failed."""
+        ...
+
+
 class Campaign:
-    """One run over all jobs; every decision goes to the record as it is made."""
+    """The search over all jobs, none of which has a fault; every decision is told as it is made."""
 
     def __init__(
         self,
         jobs: Sequence[Job],
-        record: Record,
+        account: Account,
         settings: Settings | None = None,
-        tell: Callable[[Progress], None] = lambda _: None,
-        warn: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
         loaded: Mapping[Path, Network] | None = None,
-        at: Callable[[str, Sequence[Job]], None] = lambda phase, jobs: None,
     ) -> None:
-        """tell: given the progress after every batch; warn: given a line about every instance that is an error;
-        loaded: networks that were loaded already; at: told what comes next, and with which jobs.
+        """loaded: networks that were loaded already.
 
         Raises InputError for a device or a portfolio that there is not.
         """
         self.settings = settings or Settings()
         self.settings.demand()
-        self.jobs, self._record, self._tell, self._warn, self._clock = jobs, record, tell, warn, clock
-        self._at = at
-        self.verdicts: Counter[Verdict] = Counter(record.verdicts)  # with those of earlier sessions
-        self.total = len(jobs) + self.verdicts.total()
-        self._waiting = sum(job.limit for job in jobs)  # limits of what is not decided
+        self.jobs, self._account, self._clock = jobs, account, clock
         self._loaded = dict(loaded or {})
         self._evaluations = 0  # of searches that ended
         self._stack: Stack | None = None
 
-    def run(self) -> Counter[Verdict]:
+    def run(self) -> None:
         """Decide every job."""
-        for job in self.jobs:
-            if job.fault:
-                self.decide(job, Decision(Verdict.ERROR, job.fault))
         for numbers in by_network(self.jobs):
             self._network([self.jobs[number] for number in numbers])
-        return self.verdicts
 
-    # --- the record, with a count of what went into it ---
+    # --- what is told ---
 
     def decide(self, job: Job, decision: Decision) -> None:
-        """Keep a decision."""
-        self._record.decide(job, decision)
-        self.verdicts[decision.verdict] += 1
-        self._waiting -= job.limit
+        """Tell a decision."""
+        self._account.decide(job, decision)
         if decision.verdict is Verdict.ERROR:
-            self._warn(decision.reason)
+            self._account.warn(decision.reason)
         self.report()
 
     def improve(self, job: Job, decision: Decision) -> None:
-        """Keep a better witness."""
-        self._record.improve(job, decision)
+        """Tell of a better witness."""
+        self._account.improve(job, decision)
 
     def report(self) -> None:
-        """Tell where the campaign stands."""
+        """Tell where the search stands."""
         stack = self._stack
         run = None if stack is None else stack.run
-        progress = Progress(
-            total=self.total,
-            verdicts=self.verdicts,
-            open=1 if run is None else run.width,
-            lanes=1 if run is None else run.lanes,
-            evaluations=self._evaluations + (0 if stack is None else stack.budget.evaluations),
-            left=self._waiting - (0.0 if stack is None else stack.shares.seconds * stack.groups.width),
-            coverage=None if run is None else run.coverage,
+        self._account.stand(
+            Standing(
+                open=1 if run is None else run.width,
+                lanes=1 if run is None else run.lanes,
+                evaluations=self._evaluations + (0 if stack is None else stack.budget.evaluations),
+                coverage=None if run is None else run.coverage,
+                spent=0.0 if stack is None else stack.shares.seconds * stack.groups.width,
+            )
         )
-        self._record.progress(progress)
-        self._tell(progress)
 
     # --- one network ---
 
     def _network(self, jobs: list[Job]) -> None:
         """The jobs of one network, or of the same several."""
-        self._record.begin(jobs)
+        self._account.begin(jobs)
         named = jobs[0].networks
         if len(jobs) == 1 or len(named) != 1:
             for job in jobs:
@@ -135,7 +140,7 @@ class Campaign:
     def _read(self, job: Job, base: Network, readings: dict[object, _Reading]) -> None:
         """Decide a job that needs no search or does not stack; put the others into the stack of their network."""
         assert job.question is not None
-        self._at("reading", [job])
+        self._account.at("reading", [job])
         start = self._clock()
         query = None
         try:
@@ -185,7 +190,7 @@ class Campaign:
         if len(members) > 1:
             spec = stacked([member.part for member in members[:64]], network.reference.m, Rounding.INWARD)
             if not widened(spec, [member.part for member in members[:64]]):
-                self._at("searching together with others", [member.job for member in members])
+                self._account.at("searching together with others", [member.job for member in members])
                 stack = Stack(members, network, self.settings, self, Budget(clock=self._clock))
                 stack.tell = self.report
                 self._stack = stack
@@ -195,7 +200,7 @@ class Campaign:
                     self._stack = None
                     self._evaluations += stack.budget.evaluations
                 if stack.failure:
-                    self._warn(f"{network.origin}: {stack.failure}; its instances go on one after the other")
+                    self._account.warn(f"{network.origin}: {stack.failure}; its instances go on one after the other")
         for member in members:
             self._alone(member.job, member.query, network, member.prepare)
 
@@ -204,7 +209,7 @@ class Campaign:
     def _alone(self, job: Job, query: Query | None = None, network: Network | None = None, spent: float = 0.0) -> None:
         """An instance by the ordinary path. spent: seconds that its clock shows already."""
         assert job.question is not None
-        self._at("searching", [job])
+        self._account.at("searching", [job])
         start = self._clock() - spent
         early: list[Decision] = []
         prepare = spent

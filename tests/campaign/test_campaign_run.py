@@ -13,6 +13,8 @@ from campaigns import WEIGHT, Kept, answer, family, network, query
 
 import falsifier.campaign.run as campaign_run
 from falsifier.arguments import Limits
+from falsifier.campaign.driver import Driver
+from falsifier.campaign.executors.inline import Inline
 from falsifier.campaign.plan import Job, arranged, read_instances
 from falsifier.campaign.record import Progress
 from falsifier.campaign.run import Campaign
@@ -28,7 +30,7 @@ def run(path: Path, evaluations: int = 2000, **options: Any) -> tuple[Kept, list
     """A campaign over an instances.csv with so many evaluations for each, and the lines about errors."""
     record, lines = Kept(), list[str]()
     settings = Settings(evaluations=evaluations, **options)
-    Campaign(arranged(read_instances(path)), record, settings, warn=lines.append).run()
+    Driver(arranged(read_instances(path)), record, settings, Inline(), warn=lines.append).run()
     return record, lines
 
 
@@ -68,7 +70,7 @@ def test_the_instances_of_a_network_share_batches_and_torch_stays_away(
     seen: list[Progress] = []
     monkeypatch.setitem(sys.modules, "torch", None)
     record = Kept()
-    Campaign(arranged(read_instances(path)), record, Settings(evaluations=2000), seen.append).run()
+    Driver(arranged(read_instances(path)), record, Settings(evaluations=2000), Inline(), seen.append).run()
     assert len(record.decisions) == 12
     assert max(progress.open for progress in seen) == 12
     assert seen[-1].left == pytest.approx(0, abs=1e-6)
@@ -157,7 +159,7 @@ def test_rows_that_cannot_be_run_cost_only_themselves(tmp_path: Path) -> None:
         def decide(self, job: Job, decision: Any) -> None:
             record.append(decision.verdict.value)
 
-    Campaign(jobs, Listed(), Settings(evaluations=2000), warn=lines.append).run()
+    Driver(jobs, Listed(), Settings(evaluations=2000), Inline(), warn=lines.append).run()
     assert sorted(record) == ["error"] * 4 + ["sat"] * 3 + ["unknown"]
     assert len(lines) == 4
 
@@ -217,7 +219,7 @@ def test_limits_hold_by_each_instances_own_clock(tmp_path: Path) -> None:
     rows = [f"onnx/sums.onnx,vnnlib/q{i}.vnnlib,{limits.get(i, 1000)}" for i in range(8)]
     path.write_text("\n".join(rows))
     record, clock = Kept(), clock_of(0.04)
-    Campaign(arranged(read_instances(path)), record, Settings(), clock=clock).run()
+    Driver(arranged(read_instances(path)), record, Settings(), Inline(clock=clock)).run()
     verdicts = [record.decisions[f"vnnlib/q{i}.vnnlib"].verdict.value for i in range(8)]
     assert verdicts == ["timeout" if i % 3 == 2 else "sat" for i in range(8)]
     spent = {name: d.prepare + d.seconds for name, d in record.decisions.items()}
@@ -302,7 +304,7 @@ def test_a_record_that_cannot_be_written_ends_the_campaign(tmp_path: Path) -> No
             raise InputError("results.csv: the disk is full")
 
     with pytest.raises(InputError, match="the disk is full"):
-        Campaign(arranged(read_instances(family(tmp_path, 5))), Full(), Settings(evaluations=2000)).run()
+        Driver(arranged(read_instances(family(tmp_path, 5))), Full(), Settings(evaluations=2000), Inline()).run()
 
 
 @pytest.mark.parametrize("count", [1, 12])

@@ -21,8 +21,9 @@ from falsifier.campaign.dataset import (
     read_samples,
     write_queries,
 )
+from falsifier.campaign.driver import Driver
+from falsifier.campaign.executors.inline import Inline
 from falsifier.campaign.plan import arranged, read_instances
-from falsifier.campaign.run import Campaign
 from falsifier.campaign.stack import Settings
 from falsifier.errors import InputError
 from falsifier.network import load
@@ -48,7 +49,7 @@ def distance(x: Any, label: int) -> float:
 def run(data: DataSet, model: Path) -> Kept:
     record = Kept()
     jobs = arranged(jobs_of(data, str(model), 20.0, None))
-    Campaign(jobs, record, Settings(evaluations=3000), loaded={model: load(model)}).run()
+    Driver(jobs, record, Settings(evaluations=3000), Inline({model: load(model)})).run()
     return record
 
 
@@ -122,7 +123,7 @@ def test_the_questions_as_files_get_the_same_answers(tmp_path: Path) -> None:
     again = arranged(read_instances(tmp_path / "queries" / "instances.csv"))
     assert [job.limit for job in again] == [20.0] * 8
     record = Kept()
-    Campaign(again, record, Settings(evaluations=3000)).run()
+    Driver(again, record, Settings(evaluations=3000), Inline()).run()
     assert record.answers() == run(data, model).answers()
 
 
@@ -195,11 +196,11 @@ def test_a_network_that_leaves_its_shape_open_is_asked_in_version_2(tmp_path: Pa
     assert [v.shape for v in tree.variables] == [(1, 2, 1, 5), (1, 2)]
     record = Kept()
     jobs = arranged(jobs_of(data, str(path), 20.0, None))
-    Campaign(jobs, record, Settings(evaluations=3000), loaded={path: net}).run()
+    Driver(jobs, record, Settings(evaluations=3000), Inline({path: net})).run()
     assert list(record.answers().values()) == ["sat", "sat", "unknown"]  # the leads are 0.25, 0.5, 1.25
     assert (record.decisions["sample_0.vnnlib"].witness or "").startswith("X float32 [1,2,1,5]\n")
     alone = Kept()
-    Campaign(jobs[:1], alone, Settings(evaluations=3000), loaded={path: net}).run()
+    Driver(jobs[:1], alone, Settings(evaluations=3000), Inline({path: net})).run()
     assert list(alone.answers().values()) == ["sat"]
 
 

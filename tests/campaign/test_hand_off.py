@@ -15,10 +15,11 @@ from campaigns import Kept, family
 from command import ENVIRONMENT, falsifier
 from fake_solvers import solver, still_running
 
+from falsifier.campaign.driver import Driver
+from falsifier.campaign.executors.inline import Inline
 from falsifier.campaign.hand_off import HandOff
 from falsifier.campaign.plan import arranged, read_instances
 from falsifier.campaign.record import Decision, Progress
-from falsifier.campaign.run import Campaign
 from falsifier.campaign.stack import Settings
 from falsifier.handoff.adapter import Availability, Outcome
 from falsifier.handoff.handoff import Handoff
@@ -58,7 +59,7 @@ def run(path: Path, adapter: Fake, settings: Settings) -> tuple[Kept, Counter[Ve
         progress.append(replace(now, verdicts=+now.verdicts))
 
     hand_off = HandOff(adapter, lambda limit: adapter.share * limit, kept, settings, warned.append, tell)
-    campaign = Campaign(hand_off.waiting, hand_off, settings, hand_off.told, warned.append)
+    campaign = Driver(hand_off.waiting, hand_off, settings, Inline(), hand_off.told, warned.append)
     return kept, hand_off.finish(campaign.run()), warned, progress
 
 

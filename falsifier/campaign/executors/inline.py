@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from falsifier.campaign.executors import Sink, Standing
-from falsifier.campaign.executors.account import Account
 from falsifier.campaign.plan import Job
 from falsifier.campaign.record import Decision
 from falsifier.campaign.run import Campaign
@@ -30,25 +29,23 @@ class Inline:
 
     def run(self, units: Sequence[Unit], settings: Settings, sink: Sink) -> None:
         jobs = [job for unit in units for job in unit.jobs]
-        account = _Passed(jobs, sink)
-        Campaign(jobs, account, settings, warn=sink.warn, clock=self.clock, loaded=self.loaded).run()
+        Campaign(jobs, _Passed(sink), settings, self.clock, self.loaded).run()
         sink.end("")
 
     def abandon(self) -> None:
         """Nothing runs beside this process."""
 
 
-class _Passed(Account):
+class _Passed:
     """What is told goes to a sink as it is."""
 
-    def __init__(self, jobs: Sequence[Job], sink: Sink) -> None:
-        super().__init__(jobs)
+    def __init__(self, sink: Sink) -> None:
         self._sink = sink
 
-    def begin(self, jobs: Sequence[Job], worker: str = "") -> None:
-        self._sink.begin(jobs, worker)
+    def begin(self, jobs: Sequence[Job]) -> None:
+        self._sink.begin(jobs, "")
 
-    def decided(self, job: Job, decision: Decision) -> None:
+    def decide(self, job: Job, decision: Decision) -> None:
         self._sink.decide(job, decision, "")
 
     def improve(self, job: Job, decision: Decision) -> None:
@@ -56,3 +53,9 @@ class _Passed(Account):
 
     def stand(self, standing: Standing) -> None:
         self._sink.stand("", standing)
+
+    def at(self, phase: str, jobs: Sequence[Job]) -> None:
+        """It matters where a process may die of it and another goes on."""
+
+    def warn(self, text: str) -> None:
+        self._sink.warn(text)

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from falsifier.campaign.executors import Standing
-from falsifier.campaign.executors.account import Account
 from falsifier.campaign.executors.messages import (
     LOADING,
     At,
@@ -91,18 +90,20 @@ def run_unit(unit: Unit, setup: Setup, send: Send, networks: dict[Path, Network]
     account = _Told(unit.jobs, send)
     account.at(LOADING, unit.jobs)
     _load(unit, networks)
-    Campaign(unit.jobs, account, setup.settings, warn=account.warn, loaded=networks, at=account.at).run()
+    Campaign(unit.jobs, account, setup.settings, loaded=networks).run()
 
 
-class _Told(Account):
+class _Told:
     """What happens goes over the connection; the crew has noted already that the unit began."""
 
     def __init__(self, jobs: Sequence[Job], send: Send) -> None:
-        super().__init__(jobs)
         self._numbers = {id(job): number for number, job in enumerate(jobs)}
         self._send, self._last = send, 0.0
 
-    def decided(self, job: Job, decision: Decision) -> None:
+    def begin(self, jobs: Sequence[Job]) -> None:
+        """It has."""
+
+    def decide(self, job: Job, decision: Decision) -> None:
         self._send(Decided(self._numbers[id(job)], decision))
 
     def improve(self, job: Job, decision: Decision) -> None:
