@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from falsifier.campaign.plan import Job, QueryFile
+from falsifier.campaign.plan import Job, QueryFile, in_text
 from falsifier.verdict import Verdict
 
 _AGAIN = frozenset({Verdict.ERROR})  # what is run again without being asked for
@@ -124,6 +124,6 @@ def _contents(job: Job) -> tuple[float, str, str | None, int | None, str, str, s
     """Time limit, networks, query's path, sample, hashes and fault, as the record has them."""
     networks = json.dumps([{"name": n.name, "path": str(n.path.absolute())} for n in job.networks])
     question = job.question
-    path = str(question.path.absolute()) if isinstance(question, QueryFile) else None
+    path = in_text(str(question.path.absolute())) if isinstance(question, QueryFile) else None
     sample = getattr(question, "index", None)
     return job.limit, networks, path, sample, job.network_hash, job.query_hash, job.fault

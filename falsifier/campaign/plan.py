@@ -150,8 +150,9 @@ def arranged(jobs: Iterable[Job]) -> list[Job]:
     contents: dict[Path, Content] = {}
     rows: Counter[tuple[str, str, str, int]] = Counter()
     known: list[Job] = []
-    for job in jobs:
-        known.append(replace(_with_content(job, contents), repeat=rows[job.key], number=len(known) + 1))
+    for each in jobs:
+        job = _told(_with_content(each, contents))
+        known.append(replace(job, repeat=rows[job.key], number=len(known) + 1))
         rows[job.key] += 1
     owners: dict[tuple[str, str], int] = {}
     for job in known:
@@ -178,6 +179,23 @@ def by_network(jobs: Sequence[Job]) -> list[list[int]]:
         if not job.fault:
             groups.setdefault(job.network, []).append(number)
     return list(groups.values())
+
+
+def in_text(name: str) -> str:
+    """A name as UTF-8 has it, since results and databases hold nothing else; other bytes are shown as `\\xff`."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _told(job: Job) -> Job:
+    """A job whose texts can be kept; what it opens stays."""
+    return replace(
+        job,
+        category=in_text(job.category),
+        onnx=in_text(job.onnx),
+        vnnlib=in_text(job.vnnlib),
+        stem=in_text(job.stem),
+        fault=in_text(job.fault),
+    )
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:

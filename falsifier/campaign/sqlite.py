@@ -23,7 +23,7 @@ from falsifier.campaign import answers
 from falsifier.campaign.exports import RESULTS, Exports, Row, witness_path
 from falsifier.campaign.lock import FolderLock
 from falsifier.campaign.matching import Entry, Matching
-from falsifier.campaign.plan import Job
+from falsifier.campaign.plan import Job, in_text
 from falsifier.campaign.record import Decision, Progress
 from falsifier.campaign.schema import DATABASE, TABLES, VERSION, demand_sound, is_blank, told, writable
 from falsifier.campaign.session import LATEST, Session, demand_same, now
@@ -106,7 +106,7 @@ class SqliteRecord:
                     (
                         time.time(),
                         decision.verdict.value,
-                        decision.reason,
+                        in_text(decision.reason),
                         decision.prepare,
                         decision.seconds,
                         decision.evaluations,

@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from campaigns import family
 
-from falsifier.campaign.plan import Job
+from falsifier.campaign.driver import Driver
+from falsifier.campaign.executors.inline import Inline
+from falsifier.campaign.plan import Job, arranged, read_instances
 from falsifier.campaign.record import Decision, Progress
 from falsifier.campaign.schema import readable
 from falsifier.campaign.session import Session
 from falsifier.campaign.sqlite import SqliteRecord
+from falsifier.campaign.stack import Settings
 from falsifier.errors import InputError
 from falsifier.verdict import Verdict
 
@@ -199,3 +203,22 @@ def test_readers_write_nothing_and_leave_nothing_behind(tmp_path: Path) -> None:
     record.close()
     readable(tmp_path).close()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["campaign.lock", "campaign.sqlite", "family", "results.csv"]
+
+
+def test_folders_with_names_of_any_bytes(tmp_path: Path) -> None:
+    """Shown as they can be in a database and a table; what is opened, and gone on with, is the same."""
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/fo\xffo"))
+    folder.mkdir()
+    table = family(folder, 4)
+    (folder / "vnnlib" / "q1.vnnlib").unlink()
+    for resume, waiting in ((False, 4), (True, 1)):
+        jobs = arranged(read_instances(table))
+        record = SqliteRecord(tmp_path / "out", jobs, resume=resume)
+        assert len(record.waiting) == waiting
+        Driver(record.waiting, record, Settings(evaluations=2000), Inline()).run()
+        record.close()
+    assert {row[0] for row in rows(tmp_path / "out")} == {"fo\\xffo"}
+    assert sorted(row[4] for row in rows(tmp_path / "out")) == ["error", "sat", "sat", "unknown"]
+    ((reason,),) = asked(tmp_path / "out", "select distinct fault from instance where fault != ''")
+    assert "fo\\xffo" in reason
+    assert len(list((tmp_path / "out" / "fo\\xffo").iterdir())) == 2
