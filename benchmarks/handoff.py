@@ -17,6 +17,7 @@ import json
 import os
 import resource
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -112,7 +113,7 @@ def pair(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def prepass(options: argparse.Namespace) -> dict[str, Any]:
-    """A tool's scripts alone, and the folder that `falsifier prepass` makes of them."""
+    """A tool's scripts alone, and the folder that `falsifier prepass` makes of them; of each row the medians."""
     options.most_inputs = sys.maxsize
     rows = rows_of(options, "sat") + rows_of(options, "unsat")
     count = min(options.rows, len(rows))
@@ -127,20 +128,28 @@ def prepass(options: argparse.Namespace) -> dict[str, Any]:
         for number, row in enumerate(rows):
             both = [("alone", options.tool), ("behind", folder)]
             run: dict[str, Any] = {name: row[name] for name in ("family", "network", "property", "expected")}
-            for name, scripts in both if number % 2 else both[::-1]:
-                answer, seconds = _script(row, scripts, Path(work), options, environment)
-                run[name] = {"answer": answer, "seconds": round(seconds, 2), "load": load_average()}
-                text = f"{row['family']:24} {name:7} {row['expected']:6} {answer:10} {seconds:6.1f}"
-                print(text, file=sys.stderr, flush=True)
+            run |= {name: {"answers": [], "times": [], "loads": []} for name, _ in both}
+            for turn in range(options.repeat):
+                for name, scripts in both if (number + turn) % 2 else both[::-1]:
+                    answer, seconds = _script(row, scripts, Path(work), options, environment)
+                    run[name]["answers"].append(answer)
+                    run[name]["times"].append(round(seconds, 2))
+                    run[name]["loads"].append(load_average())
+                    text = f"{row['family']:24} {name:7} {row['expected']:6} {answer:10} {seconds:6.1f}"
+                    print(text, file=sys.stderr, flush=True)
+            for name, _ in both:
+                run[name]["seconds"] = statistics.median(run[name]["times"])
             runs.append(run)
     on_sat = [r for r in runs if r["expected"] == "sat"]
+    later = [r["behind"]["seconds"] - r["alone"]["seconds"] for r in runs if r["expected"] != "sat"]
     return {
         "runs": runs,
         "slower_by_more_than_the_budget": [
             r for r in runs if r["behind"]["seconds"] > r["alone"]["seconds"] + options.budget
         ],
         "seconds_on_sat": {name: round(sum(r[name]["seconds"] for r in on_sat), 1) for name in ("alone", "behind")},
-        "wrong": [r for r in on_sat if r["behind"]["answer"] == "unsat"],
+        "later_on_unsat": round(statistics.mean(later), 2) if later else None,
+        "wrong": [r for r in on_sat if "unsat" in r["behind"]["answers"]],
     }
 
 
@@ -195,6 +204,7 @@ def main() -> int:
     parser.add_argument("--tool", type=Path, help="`prepass`: a folder with a tool's scripts")
     parser.add_argument("--budget", type=float, default=3.0)
     parser.add_argument("--rows", type=int, default=40)
+    parser.add_argument("--repeat", type=int, default=1, help="`prepass`: so many turns of each row")
     options = parser.parse_args()
     if options.timeout is None:
         options.timeout = {"prove": 60.0, "sound": 10.0, "pair": 20.0, "prepass": 30.0}[options.mode]
