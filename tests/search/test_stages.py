@@ -82,8 +82,23 @@ def test_enumeration_meets_every_integer_point() -> None:
         assert result.evaluations <= 4 * 1024 + 1
     instance = toy(Formula(2, 1, spot), "(assert (>= Y_0 2))", [0, 0], [62, 62], 10**6, differentiable=False)
     assert run(instance, 0, [Enumeration()]).reason is StopReason.EXHAUSTED
-    whole = np.unique(instance.many.points(), axis=0)
+    whole = np.unique(np.concatenate([instance.one.points(), instance.many.points()]), axis=0)
     assert len(whole[(whole == np.round(whole)).all(axis=1)]) == 63 * 63
+
+
+def test_enumeration_begins_one_by_one_and_at_the_ends() -> None:
+    """An engine is asked for only where single samples do not find it soon; a strip along an edge is met at once."""
+
+    def strip(x: Floats) -> Floats:
+        return np.asarray(((x[:, :1] == 0) & (x[:, 1:] > 20) & (x[:, 1:] < 30)) * 1.0)
+
+    for seed in SEEDS:
+        instance = toy(Formula(2, 1, strip), "(assert (>= Y_0 1))", [0, 0], [62, 62], 4000, differentiable=False)
+        result = run(instance, seed, [Probe(), Enumeration()])
+        assert result.found
+        assert result.evaluations <= 128
+        assert not len(instance.many.points())
+        assert result.stages["probe"].evaluations < 20
 
 
 def test_enumeration_goes_where_margins_rise() -> None:

@@ -1,7 +1,8 @@
 """Enumeration: every lattice point of a box whose few free inputs look integer-valued, then the points half a step on.
 
 Half of a block goes coarse to fine: what satisfies a query often comes in patches, which a coarse grid meets early. The
-other half goes beside the points with the best margins so far, where these differ.
+other half goes beside the points with the best margins so far, where these differ. The first points go through the
+reference one by one: by the time that an engine would be made, many an instance has fallen.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.arrays import as_like, to_host
-from falsifier.search.pace import work_of
+from falsifier.search.pace import Work, work_of
 from falsifier.search.run import Run
 
 if TYPE_CHECKING:
@@ -22,7 +23,15 @@ if TYPE_CHECKING:
 _DIMENSIONS = 3
 _POINTS = 1 << 20  # of a target at most
 _BLOCK = 64  # points evaluated at once, at least
+_ALONE = 0.2  # seconds of single samples before an engine is asked for: about what making one takes
+_FEW = 16  # single samples between two choices of where to go on: as each is a run of its own, choosing often is free
 _BLOCKS = 64  # that a target's points are cut into, at most: to choose a block takes a look at all of them
+
+
+def enumerable(run: Run) -> bool:
+    """Whether all free inputs are few and integer-valued."""
+    problem = run.problems.single
+    return 0 < problem.f <= _DIMENSIONS and bool(run.integer.all()) and problem.t <= 1000
 
 
 class Enumeration:
@@ -35,27 +44,29 @@ class Enumeration:
         self.slice = seconds
         self._left: list[int] | None = None  # targets still to enumerate
         self._lattice: _Lattice | None = None  # of the target at work
+        self._until: float | None = None  # reading of the pace up to which samples are single
 
     def applies(self, run: Run) -> bool:
-        """Where all free inputs are few and integer-valued."""
-        problem = run.problems.single
+        """Where there is a lattice to enumerate."""
         if self._left is None:
-            possible = 0 < problem.f <= _DIMENSIONS and bool(run.integer.all()) and problem.t <= 1000
-            self._left = run.ledger.ranked().tolist() if possible else []
+            self._left = run.ledger.ranked().tolist() if enumerable(run) else []
         return bool(self._left) or self._lattice is not None
 
     def turn(self, run: Run) -> None:
         """Blocks of lattice points."""
-        problem = run.batched
-        work = work_of(problem)
+        if self._until is None:
+            self._until = run.pace.now() + (_ALONE if run.groups.count == 1 else 0.0)
         while run.going():
+            problem = run.problems.single if run.pace.now() < self._until else run.batched
+            work = work_of(problem)
             if self._lattice is None:
                 if not self._left:
                     return
                 self._lattice = self._of(run, problem, self._left.pop(0))
                 continue
             lattice = self._lattice
-            size = min(lattice.block, run.pace.fits(work, max(min(run.left(), 0.25), 0.0), 16))
+            block = _FEW if work is Work.SINGLE else lattice.block
+            size = min(block, run.pace.fits(work, max(min(run.left(), 0.25), 0.0), 16))
             taken = lattice.next(size)
             points = as_like(lattice.points(taken), problem.like, problem.dtype)
             margin = run.evaluate(problem, points, as_like(np.full(len(taken), lattice.aim), problem.like))
@@ -139,11 +150,12 @@ class _Lattice:
 def coarse_to_fine(index: NDArray[np.int64], shift: NDArray[np.int64]) -> NDArray[np.int64]:
     """Keys `[p]` by which sorted lattice points `[p, f]` fill ever finer grids, the coarsest through `-shift`.
 
-    The bits of all coordinates interleaved, lowest first: multiples of 2^j come before everything else.
+    The bits of all coordinates interleaved, lowest first: multiples of 2^j come before everything else. The ends of a
+    coordinate, where many an optimum lies, belong to every grid.
     """
     dimensions = index.shape[1]
     bits = 62 // dimensions if dimensions > 3 else 20
-    moved = index + shift
+    moved = np.where((index == 0) | (index == index.max(axis=0)), 0, index + shift)
     key = np.zeros(len(index), dtype=np.int64)
     for bit in range(bits):  # over the bits of a coordinate
         for d in range(dimensions):

@@ -15,10 +15,14 @@ if TYPE_CHECKING:
     from falsifier.problem import Problem
 
 
+_CORNERS = 2  # that are looked at after the centres
+
+
 class Probe:
     """The centre of every target while time lasts, then corners and uniform points in turn.
 
-    Ends early where a sample is slow: a batch will be cheaper, or gradients will be needed anyway.
+    Ends early where a sample is slow: a batch will be cheaper, or gradients will be needed anyway. Where the points of
+    a lattice are enumerated next, they do better than uniform ones.
     """
 
     name = "probe"
@@ -41,6 +45,8 @@ class Probe:
         if run.groups.count > 1:
             self._centres_of(run, problem)
             return
+        from falsifier.search.stages.enumerate import enumerable
+
         aims = np.arange(problem.t)
         rng: Rng | None = None  # made at the first draw: an easy instance needs none
         centres = aims[: self._centres]
@@ -51,6 +57,8 @@ class Probe:
         aim = np.concatenate([first, np.resize(aims, max(0, self._points - first.size))])
         while made < aim.size and run.going(1):
             if not len(unit):  # drawn in blocks of fixed sizes: how many fit the time changes no point
+                if drawn > first.size + _CORNERS and enumerable(run):
+                    return
                 index = np.arange(drawn, min(drawn + block, aim.size)) - first.size
                 unit = np.full((index.size, problem.f), 0.5, problem.like.dtype)
                 if index[-1] >= 0:
