@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from falsifier.errors import UnsupportedError
 from falsifier.network.operators import PRIMITIVES
-from falsifier.network.program import WINDOW, Builder, Value, depending
+from falsifier.network.operators.elementwise import elementwise, leak
+from falsifier.network.program import WINDOW, Builder, Primitive, Value, depending
 
 _PLACING = {
     "Add", "Cast", "Concat", "DequantizeLinear", "Expand", "Gather", "GatherElements", "GatherND",
@@ -15,6 +16,10 @@ _PLACING = {
 }  # fmt: skip
 """Primitives through which a gradient passes even where the tensor is of integers: they place, scale or add elements,
 so that their adjoints never multiply integers by it."""
+_ELEMENT_BY_ELEMENT = _PLACING - {"MaxPool", "ReduceSum", "ScatterElements"} | {"Div", "Mul"}
+_SATURATING = {"Clip", "Elu", "Erf", "Exp", "Max", "Min", "Relu"}
+"""Primitives that never fall and have slope 0 on a half line. Sigmoid, Tanh and Softmax, flat on both sides and inside of
+networks as well, see to it themselves."""
 
 
 def add_adjoint(build: Builder, seeds: Mapping[str, Value]) -> dict[str, Value]:
@@ -27,6 +32,7 @@ def add_adjoint(build: Builder, seeds: Mapping[str, Value]) -> dict[str, Value]:
     forward = list(program.primitives)
     inputs = [name for name in program.inputs if name != WINDOW]
     moving = depending(program, inputs)
+    last = _last_activations(forward, moving, seeds)
     gradients: dict[str, Value] = dict(seeds)
     for primitive in reversed(forward):
         if gradients.keys().isdisjoint(primitive.outputs) or moving.isdisjoint(primitive.inputs):
@@ -41,6 +47,8 @@ def add_adjoint(build: Builder, seeds: Mapping[str, Value]) -> dict[str, Value]:
         if rule is None or rule.adjoint is None:
             raise UnsupportedError(f"the primitive {primitive.op} has no adjoint")
         parts = rule.adjoint(build, primitive, [gradients.get(name) for name in primitive.outputs])
+        if primitive.outputs[0] in last:
+            parts = [_leaking(build, part, gradients[primitive.outputs[0]]) for part in parts]
         for name, wanted, part in zip(primitive.inputs, targets, parts, strict=False):
             if not wanted or part is None:
                 continue
@@ -50,3 +58,29 @@ def add_adjoint(build: Builder, seeds: Mapping[str, Value]) -> dict[str, Value]:
             # a view keeps the sample shape of what it is a view of; gradients are elementwise with what is stored
             gradients[name] = build.shaped(part, part.stored)
     return {name: gradients[name] for name in inputs if name in gradients}
+
+
+def _last_activations(forward: list[Primitive], moving: set[str], seeds: Mapping[str, Value]) -> set[str]:
+    """The results of saturating primitives between which and the seeded values elements are not mixed.
+
+    Where such a one is flat, so is everything before it: a network that ends in a Relu or a Clip would give no
+    direction from most of its points. Inside, one unit that is flat hides nothing: others lead on.
+    """
+    outer, last = set(seeds), set()
+    for primitive in reversed(forward):
+        if outer.isdisjoint(primitive.outputs):
+            continue
+        live = [name for name in primitive.inputs if name in moving]
+        if primitive.op in _SATURATING and len(live) == 1:
+            last.update(primitive.outputs)
+        elif primitive.op not in _ELEMENT_BY_ELEMENT or (primitive.op in ("Div", "Mul") and len(live) > 1):
+            continue
+        outer.update(live)
+    return last
+
+
+def _leaking(build: Builder, part: Value | None, gradient: Value) -> Value | None:
+    """A gradient behind an activation, and next to nothing of the gradient before it, which decides where it is 0."""
+    if part is None or part.stored != gradient.stored:
+        return part
+    return elementwise(build, "Add", part, elementwise(build, "Mul", gradient, leak(part.dtype)))

@@ -65,9 +65,42 @@ def test_kinked_networks_away_from_the_kinks(name: str) -> None:
 
 
 def test_the_derivative_of_relu_at_0_is_0() -> None:
-    engine = engine_of(read("net (float[1,2] x) => (float[1,2] y) { y = Relu (x) }"))
+    engine = engine_of(read("net (float[1,2] x) => (float[1,2] y) { z = Relu (x) y = Mul (z, z) }"))
     _, gradient = engine.vjp(np.array([[0.0, 1.0]], np.float32), np.ones((1, 2), np.float32))
-    np.testing.assert_array_equal(gradient, [[0, 1]])
+    np.testing.assert_array_equal(gradient, [[0, 2]])
+
+
+@pytest.mark.parametrize("scale", [30.0, 1000.0])
+@pytest.mark.parametrize(
+    "last",
+    [
+        "y = Sigmoid (l)",
+        "y = Tanh (l)",
+        "y = Relu (l)",
+        "s = Relu (l) t = Neg (s) y = Reshape (t, shape)",
+        "y = Clip (l, low, high)",
+        "y = HardSigmoid (l)",
+        "y = Elu (l)",
+        "s = Sigmoid (l) t = Mul (s, three) y = MatMul (t, v)",
+        "s = Tanh (l) t = Mul (s, scale) y = Tanh (t)",
+        "o = Mul (l, low) c = Concat <axis = 1> (l, o) s = Softmax <axis = 1> (c) y = MatMul (s, w)",
+    ],
+)
+def test_a_network_that_ends_flat_still_gives_a_direction(last: str, scale: float) -> None:
+    """Below a threshold that no slope of float32 reaches, the gradient points where that of the threshold's line does."""
+    engine = engine_of(
+        read(
+            "net (float[1,3] x) => (float[1,1] y) <float[3,1] u = {1, -2, 0.5}, float[1,1] v = {2}, "
+            f"float[2,1] w = {{1, 0}}, float[1] far = {{-9}}, float[1] scale = {{{scale}}}, float[1] three = {{3}}, "
+            "float low = {-1}, float high = {1}, int64[2] shape = {1, 1}> "
+            f"{{ a = MatMul (x, u) b = Add (a, far) l = Mul (b, scale) {last} }}"
+        )
+    )
+    x = np.random.default_rng(0).uniform(-1, 1, (4, 3)).astype(np.float32)
+    y, gradient = engine.vjp(x, np.ones((4, 1), np.float32))
+    assert len(np.unique(y)) == 1
+    direction = gradient / np.abs(gradient).max(axis=1, keepdims=True)
+    np.testing.assert_allclose(direction, np.tile([[0.5, -1, 0.25]], (4, 1)) * (-1 if "Neg" in last else 1), rtol=1e-5)
 
 
 def test_uses_add_up_and_unused_inputs_get_zero() -> None:

@@ -134,7 +134,7 @@ def test_integer_inputs_get_whole_points() -> None:
     ("body", "box", "state"),
     [
         ("y = Neg (x)", (0, 1), GradientState.FINE),
-        ("y = Relu (x)", (-2, -1), GradientState.ZERO),
+        ("z = Relu (x) y = Mul (z, z)", (-2, -1), GradientState.ZERO),
         ("z = Sub (x, x) y = Div (x, z)", (1, 2), GradientState.NON_FINITE),
     ],
 )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from falsifier.network.operators import Adjoint, Gradients, PrimitiveRule
-from falsifier.network.operators.elementwise import clip, compare, elementwise, smallest_divisor, sole_gradient
+from falsifier.network.operators.elementwise import clip, compare, elementwise, leak, smallest_divisor, sole_gradient
 from falsifier.network.operators.pointwise import lower_unary
 from falsifier.network.program import Builder, Primitive, Value
 
@@ -99,7 +99,8 @@ def _cosh(build: Builder, primitive: Primitive, x: Value, y: Value) -> Value:
 
 
 def _tanh(build: Builder, primitive: Primitive, x: Value, y: Value) -> Value:
-    return elementwise(build, "Sub", 1.0, elementwise(build, "Mul", y, y))
+    rest = elementwise(build, "Sub", 1.0, elementwise(build, "Mul", y, y))
+    return elementwise(build, "Max", rest, leak(y.dtype))
 
 
 def _asinh(build: Builder, primitive: Primitive, x: Value, y: Value) -> Value:
@@ -123,7 +124,8 @@ def _erf(build: Builder, primitive: Primitive, x: Value, y: Value) -> Value:
 
 
 def _sigmoid(build: Builder, primitive: Primitive, x: Value, y: Value) -> Value:
-    return elementwise(build, "Mul", y, elementwise(build, "Sub", 1.0, y))
+    rest = elementwise(build, "Mul", y, elementwise(build, "Sub", 1.0, y))
+    return elementwise(build, "Max", rest, leak(y.dtype))
 
 
 def _softsign(build: Builder, primitive: Primitive, x: Value, y: Value) -> Value:

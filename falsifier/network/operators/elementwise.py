@@ -18,6 +18,13 @@ def smallest_divisor(dtype: Any) -> NDArray[Any]:
     return np.asarray(np.sqrt(np.finfo(dtype).tiny), dtype=dtype)
 
 
+def leak(dtype: Any) -> NDArray[Any]:
+    """The least slope of an activation that saturates: lost in rounding beside any other, and all that is left where
+    there is no other, so that the search still sees where to go.
+    """
+    return np.asarray(max(2.0**-30, float(np.finfo(dtype).tiny)), dtype=dtype)
+
+
 def elementwise(build: Builder, op: str, *operands: Tensor | float, dtype: Any = None) -> Value:
     """An elementwise primitive. Python numbers and arrays become constants of the type of the first Value."""
     kind = next(v.dtype for v in operands if isinstance(v, Value))

@@ -10,7 +10,7 @@ import numpy as np
 
 from falsifier.errors import UnsupportedError
 from falsifier.network.operators import Gradients, Node, PrimitiveRule
-from falsifier.network.operators.elementwise import elementwise, sole_gradient
+from falsifier.network.operators.elementwise import elementwise, leak, sole_gradient
 from falsifier.network.operators.reduction import aligned
 from falsifier.network.program import Builder, Operand, Primitive, Value
 
@@ -53,13 +53,14 @@ def _product(build: Builder, op: str, a: Value, b: Value) -> Value:
 
 
 def softmax_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
-    """y * (g - sum(g * y))."""
+    """y * (g - sum(g * y)), with a y that never quite vanishes."""
     g = sole_gradient(build, gradients)
     y = build.program.values[primitive.outputs[0]]
     return [_through_softmax(build, y, g, primitive.attributes["axis"])]
 
 
 def _through_softmax(build: Builder, y: Value, g: Value, axis: int) -> Value:
+    y = elementwise(build, "Add", y, leak(y.dtype))
     mean = _sum_along(build, elementwise(build, "Mul", g, y), axis)
     return elementwise(build, "Mul", y, _product(build, "Sub", g, mean))
 
