@@ -66,7 +66,8 @@ def _last_activations(forward: list[Primitive], moving: set[str], seeds: Mapping
     Where such a one is flat, so is everything before it: a network that ends in a Relu or a Clip would give no
     direction from most of its points. Inside, one unit that is flat hides nothing: others lead on.
     """
-    outer, last = set(seeds), set()
+    outer: set[str] = set(seeds)
+    last: set[str] = set()
     for primitive in reversed(forward):
         if outer.isdisjoint(primitive.outputs):
             continue
