@@ -18,8 +18,8 @@ _PLACING = {
 so that their adjoints never multiply integers by it."""
 _ELEMENT_BY_ELEMENT = _PLACING - {"MaxPool", "ReduceSum", "ScatterElements"} | {"Div", "Mul"}
 _SATURATING = {"Clip", "Elu", "Erf", "Exp", "Max", "Min", "Relu"}
-"""Primitives that never fall and have slope 0 on a half line. Sigmoid, Tanh and Softmax, flat on both sides and inside of
-networks as well, see to it themselves."""
+"""Primitives that never fall and have slope 0 on a half line. Sigmoid, Tanh and Softmax, flat on both sides and in the
+middle of networks as well, see to it themselves."""
 
 
 def add_adjoint(build: Builder, seeds: Mapping[str, Value]) -> dict[str, Value]:

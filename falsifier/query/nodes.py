@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from falsifier.errors import InputError
 from falsifier.query.columns import Columns, connective
@@ -43,6 +44,22 @@ _AND, _OR, _PLUS, _TIMES, _NE = map(int, (Token.AND, Token.OR, Token.PLUS, Token
 _OPERATORS = frozenset(map(int, (*range(RELATION_COUNT), Token.AND, Token.OR, Token.PLUS, Token.MINUS, Token.TIMES)))
 
 
+_NUMBER_FIRST, _NAME_FIRST = 1, 2
+
+
+def _scaled(kind: NDArray[np.int8], slots: Index) -> NDArray[np.int8]:
+    """Where a number times a name begins, which is what long texts are full of: _NUMBER_FIRST, _NAME_FIRST; else 0."""
+    found = np.zeros(len(kind), dtype=np.int8)
+    n = len(kind) - 4
+    if n > 0:
+        fits = (kind[:n] == _OPEN) & (kind[1 : n + 1] == _TIMES) & (kind[4:] == _CLOSE)
+        fits &= (slots[2 : n + 2] >= 0) & (slots[3 : n + 3] >= 0)
+        second, third = kind[2 : n + 2], kind[3 : n + 3]
+        found[:n][fits & (second == _NUMBER) & (third == _NAME)] = _NUMBER_FIRST
+        found[:n][fits & (second == _NAME) & (third == _NUMBER)] = _NAME_FIRST
+    return found
+
+
 class Forms:
     """Parser of the top-level forms of one stretch of text.
 
@@ -69,6 +86,7 @@ class Forms:
                 self._slots[at] = slots(start, stop)
             else:
                 self._slots[at] = -np.isnan(numbers(source.text, start, stop).value).astype(np.int64)
+        self._scaled = _scaled(stream.kind, self._slots)
 
     def formula(self, level: Level) -> Formula | None:
         """What a form of the stream asserts, None for a command without meaning here."""
@@ -88,17 +106,25 @@ class Forms:
     def _parts(self, kinds: list[int], level: Level) -> list[Part]:
         """The parts of the assert that `kinds` spells."""
         base, item, text = level.low, level.item, self._source.text
-        slots = self._slots[base : level.high].tolist()
+        slots, scaled = self._slots[base : level.high].tolist(), self._scaled[base : level.high].tolist()
         token = self._stream.token[base : level.high]
         starts, stops = self._tokens.start[token].tolist(), self._tokens.stop[token].tolist()
         stack: list[tuple[int, int, list[Part]]] = []
         operator, opened = int(Token.ASSERT), base + 1
         parts: list[Part] = []
-        entries = iter(enumerate(kinds[2:-1], 2))
-        for i, kind in entries:
+        i, end = 2, len(kinds) - 1
+        while i < end:
+            kind = kinds[i]
             if kind == _OPEN:
+                if scaled[i]:
+                    number, name = (i + 2, i + 3) if scaled[i] == _NUMBER_FIRST else (i + 3, i + 2)
+                    factors = (Constant(text[starts[number] : stops[number]].decode()), Reference(slots[name]))
+                    parts.append(Product(factors if number < name else factors[::-1]))
+                    i += 5
+                    continue
                 stack.append((operator, opened, parts))
-                i, operator = next(entries)
+                i += 1
+                operator = kinds[i]
                 if operator not in _OPERATORS or operator == _NE:
                     raise self._not_an_operator(operator, base + i, level)
                 opened, parts = base + i, []
@@ -119,6 +145,7 @@ class Forms:
                 parts.append(Reference(slots[i]))
             else:
                 raise self._misplaced(kind, base + i, level)
+            i += 1
         return parts
 
     def _closed(self, operator: int, parts: list[Part], opened: int) -> Part:

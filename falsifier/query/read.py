@@ -4,8 +4,11 @@ version's reader.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from falsifier.errors import InputError
 from falsifier.input_file import TEXT, limit_or, read_bytes, too_large
@@ -42,13 +45,26 @@ def parse(text: bytes | str, origin: str = "<text>") -> Query:
             text = text.encode("utf-8")
         except UnicodeEncodeError:
             raise InputError(f"{origin}: the text holds lone surrogates; pass bytes or valid text") from None
-    if version(text, origin) == 1:
-        from falsifier.query import v1
+    with _without_collection():
+        if version(text, origin) == 1:
+            from falsifier.query import v1
 
-        return v1.read(text, origin)
-    from falsifier.query import v2
+            return v1.read(text, origin)
+        from falsifier.query import v2
 
-    return v2.read(text, origin)
+        return v2.read(text, origin)
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Trees have no cycles, and the collector would look through a growing one again and again: half of the time."""
+    active = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if active:
+            gc.enable()
 
 
 def version(text: bytes, origin: str = "<text>") -> int:

@@ -60,7 +60,7 @@ class AtomTable:
 
     slots: int
     polynomials: list[Polynomial] = field(default_factory=list)
-    _known: dict[tuple[tuple[Monomial, Fraction], ...], int] = field(default_factory=dict)
+    _known: dict[tuple[tuple[Monomial, int, int], ...], int] = field(default_factory=dict)
     _rows: list[tuple[int, int, float, bool]] = field(default_factory=list)
     _parts: list[Literals] = field(default_factory=list)
     _count: int = 0
@@ -130,10 +130,11 @@ class AtomTable:
             and all(len(monomial) == 1 for monomial, _ in items)
         ):
             return self.slots + items[0][0][0] * self.slots + items[1][0][0]
-        if items not in self._known:
-            self._known[items] = self.first_polynomial + len(self.polynomials)
+        key = tuple((monomial, weight.numerator, weight.denominator) for monomial, weight in items)  # quickly hashed
+        known = self._known.setdefault(key, self.first_polynomial + len(self.polynomials))
+        if known == self.first_polynomial + len(self.polynomials):
             self.polynomials.append(form)
-        return self._known[items]
+        return known
 
     def _literal(self, form: int, sign: int, bound: float, strict: bool) -> int:
         self._rows.append((form, sign, bound, strict))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from fractions import Fraction
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from falsifier.errors import InputError, UnsupportedError
 from falsifier.query.folding import fold_term
@@ -19,7 +19,9 @@ Polynomial: TypeAlias = dict[Monomial, Fraction]
 
 _MAX_MONOMIALS = 100_000  # a product of sums beyond this would take minutes and gigabytes
 _MAX_EXPONENT = 400  # decimals beyond the range of float64 have no use, and 1e999999999 would fill memory
+_PLAIN = 300  # characters of a decimal without an exponent that is within the range of float64
 _GREATEST = Fraction(sys.float_info.max)
+_NEAR_BITS = sys.float_info.max_exp - 4  # by so many bits may a numerator be longer than its denominator without a look
 
 
 def number(text: str) -> Fraction:
@@ -29,6 +31,8 @@ def number(text: str) -> Fraction:
     """
     mantissa, _, exponent = text.lower().partition("e")
     try:
+        if not exponent and len(mantissa) <= _PLAIN:
+            return Fraction(mantissa.rstrip(".") or "0")
         if exponent and abs(int(exponent)) > _MAX_EXPONENT:
             value = float(text)
             if value in (float("inf"), float("-inf")):
@@ -45,7 +49,26 @@ def number(text: str) -> Fraction:
 
 def expand(term: Term) -> Polynomial:
     """A term as a polynomial. Raises UnsupportedError for products of sums that grow beyond reason."""
+    if isinstance(term, Sum) and all(map(_is_scaled, term.terms)):
+        return _linear(term.terms)
     return {monomial: weight for monomial, weight in fold_term(term, _leaf, _joined).items() if weight}
+
+
+def _is_scaled(term: Term) -> bool:
+    """Whether a term is a number times an element, in this order: what long sums are made of."""
+    if not isinstance(term, Product) or len(term.terms) != 2:
+        return False
+    return isinstance(term.terms[0], Constant) and isinstance(term.terms[1], Reference)
+
+
+def _linear(terms: tuple[Term, ...]) -> Polynomial:
+    """The sum of numbers times elements, as `expand` has it."""
+    out: Polynomial = {}
+    for term in terms:
+        constant, reference = cast("tuple[Constant, Reference]", cast("Product", term).terms)
+        monomial, weight = (reference.slot,), number(constant.text)
+        out[monomial] = out[monomial] + weight if monomial in out else weight
+    return {monomial: weight for monomial, weight in out.items() if weight}
 
 
 def _leaf(leaf: Constant | Reference) -> Polynomial:
@@ -113,6 +136,7 @@ def canonical(compare: Compare) -> tuple[Polynomial, Relation, Fraction]:
 
 
 def _in_range(value: Fraction) -> Fraction:
-    if abs(value) > _GREATEST:
+    longer = value.numerator.bit_length() - value.denominator.bit_length()
+    if longer > _NEAR_BITS and abs(value) > _GREATEST:
         raise UnsupportedError("a comparison whose constants make a number beyond the range of float64")
     return value

@@ -22,7 +22,8 @@ def leak(dtype: Any) -> NDArray[Any]:
     """The least slope of an activation that saturates: lost in rounding beside any other, and all that is left where
     there is no other, so that the search still sees where to go.
     """
-    return np.asarray(max(2.0**-30, float(np.finfo(dtype).tiny)), dtype=dtype)
+    kind = np.finfo(dtype)
+    return np.asarray(max(float(kind.eps) / 128, float(kind.tiny)), dtype=dtype)
 
 
 def elementwise(build: Builder, op: str, *operands: Tensor | float, dtype: Any = None) -> Value:
