@@ -25,15 +25,21 @@ from falsifier.network.single import SingleSampleEngine
 from falsifier.objective import Reduction
 from falsifier.problem import Problem
 from falsifier.query import parse
-from falsifier.search import search
+from falsifier.search import ascent, dilation, search
 from falsifier.search.ascent import climb
 from falsifier.search.dilation import dilated_climb
+from falsifier.search.lanes import Lanes
 from falsifier.search.run import Run
 from falsifier.search.stages.gradient import AUTO, FINE, STEADY, VERTEX_FIRST, Gradient, _Round
 from falsifier.search.stages.hopping import Hopping
 from falsifier.spec import Rounding, compile_query
 
 STAGES: dict[str, Callable[[], Any]] = {"gradient": Gradient, "hopping": Hopping}
+RULES = {  # where a step is computed from a gradient
+    "ascent": (Lanes, "move"),
+    "climb": (ascent._Path, "move"),
+    "dilated": (dilation._Metric, "step"),
+}
 _STEPS = 40
 _WARM_UP = 0.3  # seconds of search before the one that is measured
 
@@ -100,8 +106,8 @@ def step_shares(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
         single, batched = Problem(spec, SingleSampleEngine(network.reference), budget), Problem(spec, engine, budget)
         run = Run.start(Source(single, batched), budget, Rng(options.rng_seed), lambda _: False)
         run.until = float("inf")
-        for kind in ("ascent", "climb", "dilated"):
-            inner, outer = Laps(engine, "ascend"), Laps(batched, "ascend")
+        for kind, (owner, rule) in RULES.items():
+            inner, outer, moves = Laps(engine, "ascend"), Laps(batched, "ascend"), Laps(owner, rule)
             together: list[float] = []
             for turn in range(2 * options.step_rounds):
                 walks._BY_HAND = 0 if turn % 2 else math.inf  # type: ignore[assignment]
@@ -118,12 +124,15 @@ def step_shares(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
                 "in_engine": round(in_engine, 1),
                 "outside_engine": round(1 - in_engine / whole, 3),
                 "outside_problem": round(1 - in_problem / whole, 3),
+                "rule": round((in_rule := moves.inside()) / whole, 3),
+                "bookkeeping": round(1 - (in_problem + in_rule) / whole, 3),
                 "whole": round(as_made := 1e6 * float(np.percentile(together, 25)), 1),
                 "whole_outside_engine": round(1 - in_engine / as_made, 3),
             }
             results.append(figures)
             print(json.dumps(figures), file=sys.stderr, flush=True)
             del engine.ascend, batched.ascend
+            setattr(owner, rule, moves.method)
     return results
 
 
@@ -133,8 +142,8 @@ def _steps_of(kind: str, run: Run, problem: Problem, lanes: int, rng_seed: int) 
         _Round(run, problem, lanes, _STEPS, [VERTEX_FIRST, AUTO, STEADY, FINE], 2).work(run)
         return
     start = Rng(rng_seed).uniform((lanes, problem.f), problem.like)
-    ascent = climb if kind == "climb" else dilated_climb
-    ascent(run, problem, np.arange(lanes) % problem.t, start, _STEPS, Rng(rng_seed), Reduction.HINGE)
+    climb_of = climb if kind == "climb" else dilated_climb
+    climb_of(run, problem, np.arange(lanes) % problem.t, start, _STEPS, Rng(rng_seed), Reduction.HINGE)
 
 
 class Laps:
@@ -142,7 +151,7 @@ class Laps:
 
     def __init__(self, owner: Any, name: str) -> None:
         self._times: list[tuple[float, float]] = []
-        method = getattr(owner, name)
+        self.method = method = getattr(owner, name)
 
         def call(*arguments: Any, **named: Any) -> Any:
             start = time.thread_time()
