@@ -32,6 +32,7 @@ from falsifier.witness.judge import Judge
 from falsifier.witness.outcome import Witness, WitnessClass
 
 if TYPE_CHECKING:
+    from falsifier.query.tree import Query
     from falsifier.refinement import Refinement
     from falsifier.search import SearchResult
     from falsifier.search.stage import Stage
@@ -234,7 +235,7 @@ class Prepared:
                 if problems.domain.f == 0:  # one point is left: the door decides
                     done = judge(problems.domain.embed(np.zeros((1, 0), problems.spec.dtype))[0])
                     if done or problems.nearest is None:
-                        return _only_point(draft, judge, problems.separate)
+                        return _only_point(draft, judge, problems.separate, self._door.query)
                     source = problems.nearest
                 found = search(source, budget, Rng(rng_seed), judge, self._stages if stages is None else stages)
         except UnsupportedError as error:
@@ -256,13 +257,16 @@ def _sat(draft: Result, witness: Witness) -> Result:
     )
 
 
-def _only_point(draft: Result, judge: Judge, separate: bool) -> Result:
+def _only_point(draft: Result, judge: Judge, separate: bool, query: Query) -> Result:
     """The result where every input is fixed, after the only point was judged. `separate`: `Problems.separate`."""
     draft = replace(draft, evaluations=1, engine="single-sample")
     if judge.witness:
         return _sat(replace(draft, stage="point"), judge.witness)
+    from falsifier.spec.room import computes_inputs
+
     reason, miss = StopReason.SINGLE_POINT, judge.miss
     open_ = not separate or miss is None or miss.published or not np.isfinite(miss.shortfall)
+    open_ = open_ or computes_inputs(query)  # readers that round may fix other points
     text = f"{reason.value}: {miss.reason}" if miss else reason.value
     return replace(draft, verdict=Verdict.UNKNOWN if open_ else Verdict.UNSAT, reason=reason, reason_text=text)
 

@@ -124,6 +124,8 @@ class Problems:
         if self._inner:
             return None
         other = type(self)(self._make, self._network, self._budget, self._device, self)
+        if other.spec.empty or not np.array_equal(other.targets.disjunct, self.targets.disjunct):
+            return None
         mine, its = self.targets, other.targets
         same = np.array_equal(mine.lower, its.lower) and np.array_equal(mine.upper, its.upper)
         same &= self.domain.lattice is None

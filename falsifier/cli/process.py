@@ -28,6 +28,17 @@ def age(process: int | None = None) -> float:
     return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
 
 
+def ended(process: int) -> bool:
+    """Whether a process is no more, by the kernel's record; False where there is none of any process."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in (b"Z", b"X")
+    except (FileNotFoundError, ProcessLookupError):
+        return os.path.exists("/proc/self/stat")
+    except (OSError, IndexError):
+        return False
+
+
 class Guard:
     """Answers for the main thread when the deadline passes or a signal arrives while it is inside a library.
 

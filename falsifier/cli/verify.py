@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from falsifier import output_file
 from falsifier.cli.arguments import Parser, positive_int
-from falsifier.cli.process import Guard, age
+from falsifier.cli.process import Guard, age, ended
 from falsifier.cli.results_file import ResultsFile
 from falsifier.cli.then import adapter_of, add_then, searching
 from falsifier.errors import FalsifierError, InputError, UnboundedError
@@ -37,8 +37,12 @@ def run(words: list[str], started: float) -> int:
 
 def carry_out(options: Namespace, started: float, make: Callable[..., Verification]) -> int:
     """Verify as the options say and return the exit status. `make` is `Verification` or something like it."""
+    options.caller = options.since if options.since == os.getppid() else None
     if options.since is not None:
         started = min(started, time.monotonic() - age(options.since))
+        if options.caller is None and ended(options.since):
+            # nothing is written: where the answer would go another run may have begun
+            raise InputError(f"--since {options.since}: this process has ended: nobody waits for the answer")
     results = ResultsFile(options.results.strip(LINE_ENDS)) if options.results is not None else None
     try:
         return make(options, started, results).run()
@@ -94,8 +98,7 @@ class Verification:
 
     def run(self) -> int:
         end, spare = self.end, self.spare
-        caller = self.options.since if self.options.since == os.getppid() else None
-        with Guard(end - spare / 2, end - spare / 4, self.cut_short, caller) as guard:
+        with Guard(end - spare / 2, end - spare / 4, self.cut_short, self.options.caller) as guard:
             self.guard = guard
             try:
                 result = self.handed_over(self.falsify())

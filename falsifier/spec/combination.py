@@ -27,7 +27,6 @@ from falsifier.spec.ties import Affine
 
 Ints = NDArray[np.int64]
 _MOST_FORMS, _MOST_COMPARISONS, _MOST_TARGETS, _MOST_CELLS = 2000, 128, 1000, 1 << 22
-_EPS, _TINY = Fraction(float(np.finfo(np.float32).eps)), Fraction(float(np.finfo(np.float32).tiny))
 _SAFE = 4  # times what an operation may be off
 _STEPS = (12, 60)  # of a projection: most polytopes have points, which few steps find
 _FAR = 1e-7  # what the comparisons of a polytope that is worth a judgement lack, in lengths of the unit cube
@@ -60,7 +59,7 @@ def jointly_infeasible(
     at = at[np.isin(rows.target[at], several)]
     if len(np.unique(literals.form[at])) > _MOST_FORMS:
         return several[:0]
-    outer = _outer(lower, -np.inf), _outer(upper, np.inf)
+    outer = where.outwards(lower, -np.inf), where.outwards(upper, np.inf)
     reach = np.maximum(np.abs(outer[0]), np.abs(outer[1])).max(axis=0)
     forms: dict[int, _Form | None] = {}
     for form in np.unique(literals.form[at]).tolist():
@@ -71,12 +70,8 @@ def jointly_infeasible(
     read = {form: found for form, found in forms.items() if found is not None}
     with np.errstate(all="ignore"):  # a combination that is not finite shows nothing
         found = _weights(rows, at, read, outer)
-    return np.array([t for t, mine, weight in found if _shown(rows, mine, weight, read, outer, t)], np.int64)
-
-
-def _outer(side: NDArray[Any], outward: float) -> NDArray[np.float64]:
-    with np.errstate(over="ignore"):  # an input that others determine has a box without ends
-        return np.asarray(np.nextafter(side, np.array(outward, side.dtype)), np.float64)
+    kind = np.finfo(where.roughest)
+    return np.array([t for t, mine, weight in found if _shown(rows, mine, weight, read, outer, t, kind)], np.int64)
 
 
 def _read(
@@ -148,12 +143,14 @@ def _shown(
     forms: dict[int, _Form],
     outer: tuple[NDArray[np.float64], NDArray[np.float64]],
     target: int,
+    kind: np.finfo,
 ) -> bool:
     """Whether comparisons, weighted so, hold nowhere in the box together: in exact arithmetic."""
     literals, largest = rows.literals, float(weight.max(initial=0))
     if not 0 < largest < np.inf:
         return False
     total: dict[int, Fraction] = {}
+    eps, tiny, greatest = (Fraction(float(value)) for value in (kind.eps, kind.tiny, kind.max))
     asked = Fraction(0)  # beyond what the combination has to reach, less what readers may be off
     for i, w in zip(at.tolist(), weight.tolist(), strict=True):
         if w <= _FAINT * largest or not np.isfinite(literals.bound[i]):
@@ -163,7 +160,9 @@ def _shown(
         for j, v in weights.items():
             total[j] = total.get(j, Fraction(0)) + factor * sign * v
         bound = Fraction(float(literals.bound[i]))
-        slip = form.operations * _SAFE * (_EPS * (form.size + abs(bound)) + _TINY)
+        if form.size > greatest:
+            return False
+        slip = form.operations * _SAFE * (eps * (form.size + abs(bound)) + tiny)
         asked += factor * (bound - sign * constant - slip)
     row = target if len(outer[0]) > 1 else 0
     ends = [float((outer[1] if v > 0 else outer[0])[row, j]) for j, v in total.items()]

@@ -85,6 +85,24 @@ def compile_query(
     Raises UnboundedError (an InputError) for an input without bounds.
     """
     context = _Context(layout(query, np.dtype(dtype), types), np.dtype(dtype), rounding)
+    spec = _compiled(query, context, growth)
+    if not spec.empty:
+        return spec
+    from falsifier.spec.room import roomy
+
+    loose = roomy(query, context.where)
+    if loose is None:
+        return spec
+    told = f"real numbers leave nothing ({spec.reason}): searched with room for readers that round"
+    spec, strict = _compiled(loose, context, growth), spec
+    if spec.targets is None:
+        return strict
+    targets = replaced(spec.targets, exact=np.zeros_like(spec.targets.exact))
+    return replaced(spec, targets=targets, assumed="; ".join(filter(None, (spec.assumed, told))))
+
+
+def _compiled(query: Query, context: _Context, growth: int) -> Spec:
+    """The query as it stands."""
     parts = conjuncts(query.assertions)
     sizes = [size(part) for part in parts]
     product = product_size([s for s in sizes if s.clauses != 1])  # what all disjuncts share is not multiplied
@@ -174,7 +192,7 @@ def _compile(context: _Context, atoms: AtomTable, normal: NormalForm, builder: T
     if len(nowhere) == int(box.alive.sum()):
         return spec(reason=f"empty input set: {why}" + " in every disjunct" * (t > 1))
     if builder is None:
-        possible = _others(int(box.alive.sum()), np.r_[contradictory(rows), nowhere])
+        possible = _others(int(box.alive.sum()), np.r_[contradictory(rows, where.roughest, context.version_2), nowhere])
         if not len(possible):
             return spec(reason="the comparisons contradict each other" + " in every disjunct" * (t > 1))
         rows, box = _restricted(rows, box, possible)

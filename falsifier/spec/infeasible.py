@@ -21,7 +21,6 @@ from falsifier.spec.stack import Rows
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 _MOST = 20_000  # distinct forms that are looked at, one after the other
-_EPS, _TINY = float(np.finfo(np.float32).eps), float(np.finfo(np.float32).tiny)
 _SAFE = 4  # times what an operation may be off
 
 
@@ -53,11 +52,8 @@ def _range(
 
     def ends(at: Ints) -> Floats:
         """`[2, rows, at]`: the inputs' ranges, widened."""
-        sides = []
-        for side, outward in ((lower, -np.inf), (upper, np.inf)):
-            chosen = side[np.ix_(box, at)]
-            sides.append(np.nextafter(chosen, np.array(outward, side.dtype)).astype(np.float64))
-        return np.stack(sides)
+        sides = ((lower, -np.inf), (upper, np.inf))
+        return np.stack([where.outwards(side[np.ix_(box, at)], outward, at) for side, outward in sides])
 
     single = np.array([where.x_of[monomial[0]] for monomial, _ in terms if len(monomial) == 1], np.int64)
     parts = ends(single) * np.array([weight for monomial, weight in terms if len(monomial) == 1])
@@ -71,8 +67,10 @@ def _range(
                 value = _product(value, _power(ends(where.x_of[[slot]])[:, :, 0], power))
                 operations += power + 1
             least, greatest, size = least + value[0], greatest + value[1], size + np.abs(value).max(axis=0)
-    # the published rule computes in float32 whatever the network's type, and its products may vanish
-    slip = operations * _SAFE * (_EPS * size + _TINY * np.maximum(size, 1))
+    # readers compute in float32 whatever the network's type, or in float16; products may vanish there, or overflow
+    kind = np.finfo(where.roughest)
+    slip = operations * _SAFE * (float(kind.eps) * size + float(kind.tiny) * np.maximum(size, 1))
+    slip = np.where(size <= float(kind.max), slip, np.inf)
     least, greatest = least - slip, greatest + slip
     return np.where(np.isnan(least), -np.inf, least), np.where(np.isnan(greatest), np.inf, greatest)
 

@@ -52,6 +52,30 @@ class Layout:
         out: NDArray[np.bool_] = (self.coarse == INTEGER) & (self.greatest - self.least > 2**16)
         return out
 
+    @property
+    def whole(self) -> NDArray[np.bool_]:
+        """`[n]`: inputs of an integer element type, bool included."""
+        return np.asarray(self.coarse == INTEGER)
+
+    @property
+    def roughest(self) -> np.dtype[Any]:
+        """The least precise type that a reader of the query may compute in: float32 where no tensor is of float16."""
+        half = np.any(self.coarse == HALF) or any(v.dtype == "float16" for v in self.query.variables)
+        return np.dtype(np.float16 if half else np.float32)
+
+    def outwards(self, side: NDArray[Any], outward: float, at: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+        """One side of boxes `[.., n]`, or of the inputs `at` alone, moved by a step of each input's own type towards
+        `outward`, an infinity.
+        """
+        coarse = self.coarse if at is None else self.coarse[at]
+        with np.errstate(over="ignore"):  # an input that others determine has a box without ends
+            out: NDArray[np.float64] = np.nextafter(side, np.array(outward, side.dtype)).astype(np.float64)
+            for code, kind in NARROW.items():
+                mine = coarse == code
+                if mine.any():
+                    out[..., mine] = np.nextafter(side[..., mine].astype(kind), kind.type(outward))
+        return out
+
     def input_name(self, i: int) -> str:
         """The name of a flat input as the query writes it."""
         return self.query.slot_name(int(self.slot_of_x[i]))

@@ -59,12 +59,18 @@ def tightest(rows: Rows) -> Rows:
     return Rows(rows.target[kept], literals.take(kept))
 
 
-def contradictory(rows: Rows) -> Ints:
-    """Targets that ask a form to lie above what they ask it to lie below (rows as `tightest` leaves them)."""
+def contradictory(rows: Rows, dtype: np.dtype[Any], version_2: bool) -> Ints:
+    """Targets that ask a form to lie above what they ask it to lie below (rows as `tightest` leaves them), also for
+    readers of 2.0, who round bounds to the nearest of `dtype`.
+    """
     literals = rows.literals
-    written = beyond(literals.bound, literals.strict)
     pair = (rows.target[1:] == rows.target[:-1]) & (literals.form[1:] == literals.form[:-1])  # sign -1 comes before +1
-    return distinct(rows.target[1:][pair & (written[1:] > -written[:-1])])
+    floors = [beyond(literals.bound, literals.strict)]
+    if version_2:
+        floors.append(reach(literals.bound, literals.strict, dtype, strict_in_dtype=True, nearest=True))
+    for floor in floors:
+        pair &= floor[1:] > -floor[:-1]
+    return distinct(rows.target[1:][pair])
 
 
 def stack(rows: Rows, t: int, dtype: np.dtype[Any], rounding: Rounding, version_2: bool) -> Stacked:

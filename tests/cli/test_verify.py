@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -47,6 +48,21 @@ def folder_v2(tmp_path: Path) -> Path:
         "(assert (<= B 0.1))\n(assert (> B 0.05))\n"
     )
     return tmp_path
+
+
+@pytest.mark.parametrize("reaped", [True, False])
+def test_an_orphan_gives_no_answer(folder: Path, reaped: bool) -> None:
+    """The caller was killed before this process came to its first line: the file may be another run's by now."""
+    (folder / "out.txt").write_text("timeout\n")
+    with subprocess.Popen([sys.executable, "-c", ""]) as caller:
+        os.waitid(os.P_PID, caller.pid, os.WEXITED | os.WNOWAIT)
+        if reaped:
+            caller.wait()
+        since = f"--since={caller.pid}"
+        done = command("verify", since, "prop.vnnlib", "--network", "net.onnx", "--results", "out.txt", cwd=folder)
+    assert (folder / "out.txt").read_text() == "timeout\n"
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "has ended" in done.stderr
 
 
 def test_sat_in_1_0(folder: Path) -> None:

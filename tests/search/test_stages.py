@@ -265,6 +265,22 @@ def test_nearest_looks_just_outside(lower: float) -> None:
     assert result.stage.startswith("nearest")
 
 
+@ARRAYS
+def test_nearest_searches_inputs_that_are_fixed_inwards(torch: bool) -> None:
+    """Inwards one input is free, in the rounded boxes two are, one of them whole: points of the one are none of the
+    other.
+    """
+    one = np.nextafter(np.float32(0.3), np.float32(1))
+    parts = plus(1, 1), "(assert (>= Y_0 5))", [0.3, 0], [float(one) - 1e-9, 4]
+    inner = toy(*parts, 20_000, torch=torch)
+    outer = toy(*parts, rounding=Rounding.NEAREST, torch=torch)
+    assert (inner.single.f, outer.single.f) == (1, 2)
+    outer.budget, inner.nearest = inner.budget, outer
+    result = run(inner, 0, [Sampling(0.01), Nearest(0.5)], confirm=lambda x: False)
+    assert not result.found
+    assert len(outer.many.points()) > 1000
+
+
 def test_last_bits_meets_what_rounding_hides() -> None:
     """The margin is a few roundings short of 0 but for one point in 512 of those that nearly satisfy."""
 

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from falsifier.arrays import as_like, namespace
-from falsifier.search.run import Run
+import numpy as np
+
+from falsifier.arrays import as_like, namespace, to_host
+from falsifier.search.ledger import Ledger
+from falsifier.search.run import Run, integer_valued
 from falsifier.search.stage import Stage
 
 
@@ -21,6 +24,7 @@ class Nearest:
     def __init__(self, seconds: float = 0.05) -> None:
         self.slice = seconds
         self._stages: list[Stage] | None = None
+        self._ledger: Ledger | None = None  # of the wider boxes, where they have other free inputs
 
     def applies(self, run: Run) -> bool:
         """Where the nearest-rounded boxes differ."""
@@ -34,9 +38,10 @@ class Nearest:
         if source is None:
             return
         inner, outer = run.problems.single, source.single
+        alike = np.array_equal(to_host(inner.domain.free), to_host(outer.domain.free))
         aims = run.ledger.ranked()[:64]
         known, best = run.ledger.known(aims)
-        if best is not None and known.any() and inner.f == outer.f:
+        if best is not None and known.any() and alike:
             aims, points = aims[known], as_like(best[known], outer.like, outer.dtype)
             target = as_like(aims, outer.like)
             lower, upper = inner.box(target)
@@ -49,6 +54,13 @@ class Nearest:
         if self._stages is None:
             self._stages = [stage for stage in standard() if stage.name not in (self.name, "probe")]
         inside = replace(run, problems=source)
+        if (
+            not alike
+        ):  # bounds that hold one value inwards hold two when rounded: points of the one are none of the other
+            if self._ledger is None:
+                self._ledger = Ledger(outer.t, outer.f)
+                self._ledger.open = run.ledger.open
+            inside.ledger, inside.integer = self._ledger, integer_valued(outer)
         for stage in self._stages:
             inside.stage = f"{self.name}/{stage.name}"
             if not inside.over() and stage.applies(inside):
