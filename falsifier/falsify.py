@@ -6,6 +6,7 @@ tree on the original network. What the door refuses goes back to the search.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arguments import as_budgets, as_networks, as_pairs, as_query, demand_device, demand_seconds
+from falsifier.arguments import as_budgets, as_networks, as_pairs, as_query, demand_count, demand_device, demand_seconds
 from falsifier.arrays import Rng
 from falsifier.budget import Budget
 from falsifier.errors import EngineError, InputError, UnsupportedError
@@ -71,6 +72,7 @@ def falsify(
     reason.
     """
     demand_seconds(timeout)
+    _demand_numbers(rng_seed, max_evaluations)  # before anything is loaded
     deadline = time.monotonic() + timeout
     prepared = Prepared(networks, query, device=device, require=require, portfolio=portfolio, budgets=budgets)
     return prepared.search(
@@ -155,7 +157,12 @@ class Prepared:
         stages: instead of those of the portfolio. Another search of the same instance needs its own; engines and counts
         of evaluations go on from the one before. witness: one that the door has confirmed, which takes the place of the
         search.
+
+        Raises InputError for numbers that are none.
         """
+        if math.isnan(deadline):
+            raise InputError("deadline nan: give a reading of time.monotonic, or infinity for none")
+        _demand_numbers(rng_seed, max_evaluations)
         if refinement and self._obstacle is None:
             refinement.demand(self._problems.spec.n)
         result = self._search(deadline, rng_seed, max_evaluations, report, stages, witness)
@@ -207,7 +214,7 @@ class Prepared:
         witness: Witness | None,
     ) -> Result:
         """The result of the search for a first witness."""
-        draft = replace(self._draft, rng_seed=rng_seed)
+        draft = replace(self._draft, rng_seed=int(rng_seed))
         budget = self._budget
         budget.deadline, budget.max_evaluations = deadline, max_evaluations
         kept: list[Result] = []  # what there is should the search be cut short
@@ -243,6 +250,13 @@ class Prepared:
             failed = replace(draft, reason=StopReason.FAILED, reason_text=f"{StopReason.FAILED.value}: {error}")
             return kept[-1] if kept else failed
         return _conclude(draft, found, source, judge)
+
+
+def _demand_numbers(rng_seed: Any, max_evaluations: Any) -> None:
+    """Raise InputError for what are no such numbers."""
+    demand_count("rng_seed", rng_seed, 0)
+    if max_evaluations is not None:
+        demand_count("max_evaluations", max_evaluations)
 
 
 def _sat(draft: Result, witness: Witness) -> Result:

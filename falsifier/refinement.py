@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier.arguments import demand_count
 from falsifier.arrays import Rng
 from falsifier.budget import Budget
 from falsifier.errors import InputError
@@ -51,16 +53,15 @@ class Refinement:
 
     def __post_init__(self) -> None:
         """Raises InputError for wishes that cannot be."""
+        demand_count("witnesses", self.witnesses)
         if (self.witnesses > 1) + self.deepen + (self.nearest is not None) > 1:
             raise InputError("choose one of more witnesses, the deepest and the nearest")
-        if self.witnesses < 1:
-            raise InputError(f"{self.witnesses} witnesses: ask for one or more")
         if self.distinct not in DISTINCT:
             raise InputError(f"distinct {self.distinct!r}: choose {' or '.join(DISTINCT)}")
         if self.norm not in NORMS:
             raise InputError(f"norm {self.norm!r}: choose {' or '.join(NORMS)}")
-        if not (self.apart > 0 and math.isfinite(self.apart)):
-            raise InputError(f"apart {self.apart}: give a positive distance in widths of the box")
+        if isinstance(self.apart, bool) or not isinstance(self.apart, Real) or not 0 < self.apart < math.inf:
+            raise InputError(f"apart {self.apart!r}: give a positive distance in widths of the box")
         if isinstance(self.nearest, str) and self.nearest != "centre":
             raise InputError(f"nearest {self.nearest!r}: give 'centre' or a point")
 

@@ -150,6 +150,11 @@ def test_without_gradients() -> None:
         {"norm": "l1"},
         {"apart": 0.0},
         {"apart": float("nan")},
+        {"apart": True},
+        {"apart": "far"},
+        {"witnesses": 1.5},
+        {"witnesses": True},
+        {"witnesses": float("nan")},
     ],
 )
 def test_wishes_that_cannot_be(wish: dict[str, Any]) -> None:

@@ -58,7 +58,7 @@ class Ray:
         self.width = workers or 1  # until the cluster is known
 
     def prepare(self, settings: Settings) -> None:
-        settings.demand_portfolio()
+        settings.demand_search()
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
         if self._address is None:
