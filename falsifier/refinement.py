@@ -162,7 +162,7 @@ class Refining:
     def _confirm_disjunct(self, aim: int, point: NDArray[Any]) -> bool:
         """Whether a point gives a disjunct its witness: one that no other has, and `exact` where that is possible."""
         witness = self._door.confirm(point)
-        if isinstance(witness, Rejection) or not self._wanting() or flat(witness).tobytes() in self._seen:
+        if isinstance(witness, Rejection) or not self._wanting() or self._has(flat(witness).tobytes(), aim):
             return False
         found = self._appraised(witness, aim)
         if witness.class_ is not WitnessClass.EXACT and bool(self._source.targets.exact[aim]):
@@ -170,6 +170,11 @@ class Refining:
             return False
         self._add(found)
         return True
+
+    def _has(self, point: bytes, aim: int) -> bool:
+        """Whether a point is the witness of another disjunct already, or will be unless that finds an `exact` one."""
+        held = (flat(one.witness).tobytes() for at, one in self._held.items() if at != aim and self._groups.open[at])
+        return point in self._seen or point in held
 
     def _add(self, found: Appraised) -> None:
         point = flat(found.witness)
