@@ -210,7 +210,7 @@ class _Hired:
 
     def kill(self, why: str) -> None:
         if not self._ready:  # no node had room for it, or it never came up there
-            self.lost, self._ended = True, why or "there was no room for it"
+            self.lost, self._ended = True, f"{why}: has the cluster room for it?"
             self._ray.kill(self._host)
         else:
             self._host.kill.remote(why)
