@@ -263,10 +263,12 @@ def _sha256(path: Path) -> str | None:
     """Of the file as it lies there, None where it cannot be read."""
     from hashlib import file_digest
 
+    from falsifier.input_file import opened
+
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             return file_digest(file, "sha256").hexdigest()
-    except OSError:
+    except (InputError, OSError):
         return None
 
 

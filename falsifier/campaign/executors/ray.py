@@ -151,7 +151,7 @@ class _Store:
             if parcel.key not in self._held:
                 try:
                     held = parcel.read()
-                except OSError:  # gone since it was looked at
+                except (InputError, OSError):  # gone since it was looked at
                     continue
                 self._held[parcel.key] = self._ray.put(held), sum(map(len, held.values()))
             self._held.move_to_end(parcel.key)
