@@ -234,7 +234,12 @@ def parser() -> Parser:
         metavar="N",
         help="end each instance after this many evaluated points of its own",
     )
-    add("--portfolio", default="standard", metavar="NAME", help="which stages search (default standard)")
+    add(
+        "--portfolio",
+        default="standard",
+        metavar="NAME",
+        help="which stages search, as in verify: standard (default), fuzzing, paper, or MODULE:FUNCTION",
+    )
     add("--require", choices=("exact", "correct"), default="correct", help="as in verify (default correct)")
     add(
         "--budgets",
