@@ -218,8 +218,12 @@ class Verification:
 
             text = write_witness(result.query, result.witness)
         word = result.verdict.value
+        failed: InputError | None = None
         if self.results:
-            self.results.write(f"{word}\n{text}")
+            try:
+                self.results.write(f"{word}\n{text}")
+            except InputError as error:  # said at the end: the answer goes wherever else it can
+                failed = error
         if self.options.json != "-":
             print(f"{_WORDS.get(word, word)}\n{text}", end="", flush=True)
         if self.kept is not None:
@@ -236,6 +240,8 @@ class Verification:
         seconds = time.monotonic() - self.started
         kind = f" ({result.class_})" if result.class_ else ""
         print(f"falsifier: {word}{kind} after {seconds:.2f} s: {result.reason_text}{more}", file=sys.stderr)
+        if failed is not None:
+            raise failed
 
     def _write_json(self, result: Result) -> None:
         import json
