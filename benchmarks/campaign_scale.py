@@ -31,7 +31,9 @@ import tempfile
 import time
 import zlib
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +47,21 @@ GOOD = ("exact", "correct")
 
 @dataclass(frozen=True)
 class Table:
-    """An instances.csv, and the networks of each row `(onnx, vnnlib)` by name."""
+    """An instances.csv for each family, whose rows name files below `work`, and the networks of each row
+    `(onnx, vnnlib)` by name.
+    """
 
-    path: Path
-    networks: dict[tuple[str, str], list[tuple[str | None, str]]]
+    work: Path
+    paths: list[Path] = field(default_factory=list)
+    networks: dict[tuple[str, str], list[tuple[str | None, str]]] = field(default_factory=dict)
+
+    def add(self, family: str, rows: Iterable[Sequence[str]]) -> None:
+        """The rows of a family, whose folder is their category."""
+        path = self.work / "tables" / family / "instances.csv"
+        path.parent.mkdir(parents=True)
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows(rows)
+        self.paths.append(path)
 
 
 def arena_table(options: argparse.Namespace, work: Path) -> Table:
@@ -58,13 +71,16 @@ def arena_table(options: argparse.Namespace, work: Path) -> Table:
         rows = [row for row in csv.DictReader(file) if row["expected"] in options.expected]
     if options.family:
         rows = [row for row in rows if row["family"] in options.family]
-    table = Table(work / "instances.csv", {})
-    with table.path.open("w", newline="") as file:
-        for row in in_turn(rows, options.rows):
-            pairs, field = protocol.networks(row["network"], options.arena, work)
+    table = Table(work)
+    taken = sorted(in_turn(rows, options.rows), key=lambda row: row["family"])
+    for family, some in groupby(taken, lambda row: row["family"]):
+        written = []
+        for row in some:
+            pairs, name = protocol.networks(row["network"], options.arena, work)
             query = protocol.plain(row["property"], options.arena, work)
-            csv.writer(file).writerow([field, query, row["timeout_s"]])
-            table.networks[field, query] = pairs
+            written.append([name, query, row["timeout_s"]])
+            table.networks[name, query] = pairs
+        table.add(family, written)
     return table
 
 
@@ -83,7 +99,7 @@ def generated_table(options: argparse.Namespace, work: Path) -> Table:
     from onnx import TensorProto, helper, numpy_helper, save_model
 
     rng = np.random.default_rng(0)
-    table = Table(work / "instances.csv", {})
+    table = Table(work)
     for name in range(4):
         weights = [rng.standard_normal(shape).astype(np.float32) for shape in ((8, 64), (64, 64), (64, 4))]
         nodes, last = [], "X"
@@ -96,24 +112,23 @@ def generated_table(options: argparse.Namespace, work: Path) -> Table:
         graph = helper.make_graph(nodes, "random", shapes[:1], shapes[1:], held)
         model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 13)])
         save_model(model, work / f"net{name}.onnx")
-    with table.path.open("w", newline="") as file:
-        for i in range(options.rows):
-            network, query = f"net{i % 4}.onnx", f"q{i}.vnnlib"
-            centre = rng.uniform(-1, 1, 8)
-            lines = [f"(declare-const X_{j} Real)" for j in range(8)] + [
-                f"(declare-const Y_{j} Real)" for j in range(4)
-            ]
-            for j, value in enumerate(centre):
-                lines += [f"(assert (>= X_{j} {value - 0.1:.6f}))", f"(assert (<= X_{j} {value + 0.1:.6f}))"]
-            lines.append(f"(assert (>= Y_{i % 3} Y_3))")
-            (work / query).write_text("\n".join(lines) + "\n")
-            csv.writer(file).writerow([network, query, f"{options.timeout:g}"])
-            table.networks[network, query] = [(None, str(work / network))]
+    rows = []
+    for i in range(options.rows):
+        network, query = f"net{i % 4}.onnx", f"q{i}.vnnlib"
+        centre = rng.uniform(-1, 1, 8)
+        lines = [f"(declare-const X_{j} Real)" for j in range(8)] + [f"(declare-const Y_{j} Real)" for j in range(4)]
+        for j, value in enumerate(centre):
+            lines += [f"(assert (>= X_{j} {value - 0.1:.6f}))", f"(assert (<= X_{j} {value + 0.1:.6f}))"]
+        lines.append(f"(assert (>= Y_{i % 3} Y_3))")
+        (work / query).write_text("\n".join(lines) + "\n")
+        rows.append([network, query, f"{options.timeout:g}"])
+        table.networks[network, query] = [(None, str(work / network))]
+    table.add("random", rows)
     return table
 
 
 def command(arm: str, table: Table, out: Path, options: argparse.Namespace) -> list[str]:
-    words = [sys.executable, "-P", "-m", "falsifier", "campaign", str(table.path), "--out", str(out)]
+    words = [sys.executable, "-P", "-m", "falsifier", "campaign", *map(str, table.paths), "--out", str(out)]
     words += ["--timeout", f"{options.timeout:g}", "--rng-seed", str(options.rng_seed), "--device", "cpu"]
     if options.max_evaluations:
         words += ["--max-evaluations", str(options.max_evaluations)]
@@ -148,7 +163,8 @@ def unpacked(text: bytes) -> str:
 def run(arm: str, table: Table, out: Path, options: argparse.Namespace) -> dict[str, Any]:
     """One campaign to its end."""
     load, start, before = load_average(), time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(command(arm, table, out, options), stderr=subprocess.PIPE, text=True, check=False)
+    words = command(arm, table, out, options)
+    done = subprocess.run(words, cwd=table.work, stderr=subprocess.PIPE, text=True, check=False)
     seconds, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     found = answers(out)
     verdicts = Counter(str(answer["verdict"]) for answer in found.values())
@@ -172,7 +188,7 @@ def killed(arm: str, table: Table, out: Path, seconds: float, options: argparse.
     kills: list[dict[str, Any]] = []
     start = time.monotonic()
     while True:
-        process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(words, cwd=table.work, stderr=subprocess.PIPE, text=True)
         last = len(kills) == options.kill
         wait = None if last else rng.uniform(0.2, 1.4) * seconds / (options.kill + 1)
         try:
@@ -322,7 +338,7 @@ def main() -> int:
         sys.path.insert(0, str(options.arena))
         importlib.import_module("judge")
     with tempfile.TemporaryDirectory(prefix="scale-", dir=options.work) as folder:
-        report = measure(options, Path(folder))
+        report = measure(options, Path(folder).resolve())
     print(json.dumps({k: v for k, v in report.items() if k in ("best", "compared")}, indent=1), file=sys.stderr)
     text = json.dumps({"machine": machine(), "versions": versions(), **report}, indent=1)
     if options.out:

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +102,16 @@ def as_budgets(budgets: Any) -> Limits | None:
     return Limits(as_budget(budgets, "budgets"), "budgets")
 
 
-def demand_seconds(timeout: Any) -> None:
+def demand_seconds(timeout: Any, name: str = "timeout") -> None:
     """Raise InputError for a time limit that is no number; one that has passed already is none of that."""
-    if not isinstance(timeout, Real) or math.isnan(float(timeout)):
-        raise InputError(f"timeout {timeout!r}: give a number of seconds")
+    if isinstance(timeout, bool) or not isinstance(timeout, Real) or math.isnan(float(timeout)):
+        raise InputError(f"{name} {timeout!r}: give a number of seconds")
+
+
+def demand_count(name: str, value: Any, least: int = 1) -> None:
+    """Raise InputError for what is no whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise InputError(f"{name} {value!r}: give a whole number, {least} or more")
 
 
 def demand_device(device: str) -> None:

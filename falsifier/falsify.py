@@ -6,6 +6,7 @@ tree on the original network. What the door refuses goes back to the search.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arguments import as_budgets, as_networks, as_pairs, as_query, demand_device, demand_seconds
+from falsifier.arguments import as_budgets, as_networks, as_pairs, as_query, demand_count, demand_device, demand_seconds
 from falsifier.arrays import Rng
 from falsifier.budget import Budget
 from falsifier.errors import EngineError, InputError, UnsupportedError
@@ -63,7 +64,8 @@ def falsify(
     gzip), bytes, an `onnx.ModelProto` or a `torch.nn.Module`. query: a path, the text of a VNN-LIB file, or a `Query`.
     timeout in seconds from this call. With `max_evaluations` and a timeout that does not bind, the result depends on
     nothing but the arguments. require: `exact` refuses witnesses that hold under the published rule alone.
-    portfolio: `standard`, `fuzzing`, `paper`, or `module:function` of your own. budgets: how far each input may move
+    portfolio: `standard`, `fuzzing`, `paper`, the last two perhaps with settings (`docs/batch-fuzzing.md`), or
+    `module:function` of your own. budgets: how far each input may move
     from the centre of its box, `[n]` or the path of a numpy file. refinement: what is wanted beyond a first witness.
     report: called with a preliminary result once there is one worth keeping should the run be cut short, and with
     each one that a refinement adds or betters.
@@ -72,6 +74,7 @@ def falsify(
     reason.
     """
     demand_seconds(timeout)
+    _demand_numbers(rng_seed, max_evaluations)  # before anything is loaded
     deadline = time.monotonic() + timeout
     prepared = Prepared(networks, query, device=device, require=require, portfolio=portfolio, budgets=budgets)
     return prepared.search(
@@ -156,7 +159,12 @@ class Prepared:
         stages: instead of those of the portfolio. Another search of the same instance needs its own; engines and counts
         of evaluations go on from the one before. witness: one that the door has confirmed, which takes the place of the
         search.
+
+        Raises InputError for numbers that are none.
         """
+        if math.isnan(deadline):
+            raise InputError("deadline nan: give a reading of time.monotonic, or infinity for none")
+        _demand_numbers(rng_seed, max_evaluations)
         if refinement and self._obstacle is None:
             refinement.demand(self._problems.spec.n)
         result = self._search(deadline, rng_seed, max_evaluations, report, stages, witness)
@@ -208,7 +216,7 @@ class Prepared:
         witness: Witness | None,
     ) -> Result:
         """The result of the search for a first witness."""
-        draft = replace(self._draft, rng_seed=rng_seed)
+        draft = replace(self._draft, rng_seed=int(rng_seed))
         budget = self._budget
         budget.deadline, budget.max_evaluations = deadline, max_evaluations
         kept: list[Result] = []  # what there is should the search be cut short
@@ -244,6 +252,13 @@ class Prepared:
             failed = replace(draft, reason=StopReason.FAILED, reason_text=f"{StopReason.FAILED.value}: {error}")
             return kept[-1] if kept else failed
         return _conclude(draft, found, source, judge)
+
+
+def _demand_numbers(rng_seed: Any, max_evaluations: Any) -> None:
+    """Raise InputError for what are no such numbers."""
+    demand_count("rng_seed", rng_seed, 0)
+    if max_evaluations is not None:
+        demand_count("max_evaluations", max_evaluations)
 
 
 def _sat(draft: Result, witness: Witness) -> Result:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier.arguments import demand_count
 from falsifier.arrays import Rng
 from falsifier.budget import Budget
 from falsifier.errors import InputError
@@ -51,16 +53,15 @@ class Refinement:
 
     def __post_init__(self) -> None:
         """Raises InputError for wishes that cannot be."""
+        demand_count("witnesses", self.witnesses)
         if (self.witnesses > 1) + self.deepen + (self.nearest is not None) > 1:
             raise InputError("choose one of more witnesses, the deepest and the nearest")
-        if self.witnesses < 1:
-            raise InputError(f"{self.witnesses} witnesses: ask for one or more")
         if self.distinct not in DISTINCT:
             raise InputError(f"distinct {self.distinct!r}: choose {' or '.join(DISTINCT)}")
         if self.norm not in NORMS:
             raise InputError(f"norm {self.norm!r}: choose {' or '.join(NORMS)}")
-        if not (self.apart > 0 and math.isfinite(self.apart)):
-            raise InputError(f"apart {self.apart}: give a positive distance in widths of the box")
+        if isinstance(self.apart, bool) or not isinstance(self.apart, Real) or not 0 < self.apart < math.inf:
+            raise InputError(f"apart {self.apart!r}: give a positive distance in widths of the box")
         if isinstance(self.nearest, str) and self.nearest != "centre":
             raise InputError(f"nearest {self.nearest!r}: give 'centre' or a point")
 
@@ -161,7 +162,7 @@ class Refining:
     def _confirm_disjunct(self, aim: int, point: NDArray[Any]) -> bool:
         """Whether a point gives a disjunct its witness: one that no other has, and `exact` where that is possible."""
         witness = self._door.confirm(point)
-        if isinstance(witness, Rejection) or not self._wanting() or flat(witness).tobytes() in self._seen:
+        if isinstance(witness, Rejection) or not self._wanting() or self._has(flat(witness).tobytes(), aim):
             return False
         found = self._appraised(witness, aim)
         if witness.class_ is not WitnessClass.EXACT and bool(self._source.targets.exact[aim]):
@@ -169,6 +170,11 @@ class Refining:
             return False
         self._add(found)
         return True
+
+    def _has(self, point: bytes, aim: int) -> bool:
+        """Whether a point is the witness of another disjunct already, or will be unless that finds an `exact` one."""
+        held = (flat(one.witness).tobytes() for at, one in self._held.items() if at != aim and self._groups.open[at])
+        return point in self._seen or point in held
 
     def _add(self, found: Appraised) -> None:
         point = flat(found.witness)

@@ -26,6 +26,7 @@ class StopReason(Enum):
     EMPTY_INPUT_SET = "the input set is empty: no input can satisfy the query"
     SINGLE_POINT = "every input is fixed and the only point does not satisfy the query"
     DEADLINE = "the time limit was reached"
+    SHARE = "the search used up its share of the time limit"
     EVALUATIONS = "the cap on evaluations was reached"
     EXHAUSTED = "every stage of the portfolio ended without a witness"
     UNSUPPORTED = "the query or the network asks for something that is not supported"

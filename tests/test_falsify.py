@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from falsifier import InputError, Result, StopReason, Verdict, WitnessClass, falsify
+from falsifier.falsify import Prepared
 from falsifier.query import parse
 
 TEXT = models.declare(2, 1) + models.box([0, 0], [1, 1]) + "(assert (>= Y_0 1.9))\n"
@@ -124,6 +125,16 @@ def test_margins_are_per_disjunct() -> None:
     [
         ({"timeout": math.nan}, "timeout nan"),
         ({"timeout": "soon"}, "timeout 'soon'"),
+        ({"timeout": True}, "timeout True"),
+        ({"max_evaluations": 0}, "max_evaluations 0: give a whole number, 1 or more"),
+        ({"max_evaluations": -5}, "max_evaluations -5"),
+        ({"max_evaluations": 1.5}, "max_evaluations 1.5"),
+        ({"max_evaluations": True}, "max_evaluations True"),
+        ({"max_evaluations": math.nan}, "max_evaluations nan"),
+        ({"max_evaluations": "9"}, "max_evaluations '9'"),
+        ({"rng_seed": -1}, "rng_seed -1: give a whole number, 0 or more"),
+        ({"rng_seed": 0.5}, "rng_seed 0.5"),
+        ({"rng_seed": None}, "rng_seed None"),
         ({"budgets": [1, -1]}, "budgets: budget -1 at position 1"),
         ({"budgets": [math.nan, 1]}, "budgets: budget nan at position 0"),
         ({"budgets": "x"}, "x: cannot be read"),
@@ -133,6 +144,19 @@ def test_margins_are_per_disjunct() -> None:
 def test_numbers_that_are_none(options: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         falsify(models.affine([[1, 1]]), TEXT, **({"max_evaluations": CAP} | options))
+    search = {name: value for name, value in options.items() if name in ("max_evaluations", "rng_seed")}
+    if search:
+        with pytest.raises(InputError, match=said):
+            Prepared(models.affine([[1, 1]]), TEXT).search(math.inf, **({"max_evaluations": CAP} | search))
+
+
+def test_numbers_as_numpy_has_them() -> None:
+    """And a deadline that is none is refused, for nothing would end at it."""
+    result = run(models.affine([[1, 1]]), TEXT, max_evaluations=np.int64(CAP), rng_seed=np.uint8(3))
+    assert_found(result)
+    assert json.loads(json.dumps(result.to_json()))["rng_seed"] == 3
+    with pytest.raises(InputError, match="deadline nan"):
+        Prepared(models.affine([[1, 1]]), TEXT).search(math.nan)
 
 
 def test_bad_input_is_an_error() -> None:

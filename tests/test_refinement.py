@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 from several_networks import VERSION, asserts, network
 
 from falsifier import InputError, Refinement, Result, Verdict, falsify, refinement
+from falsifier.arrays import Rng
+from falsifier.budget import Budget
 from falsifier.falsify import Prepared
 from falsifier.refinement import flat
+from falsifier.search.run import Run
 from falsifier.witness.outcome import Witness
 
 CAP = 8_000  # evaluations
@@ -77,6 +80,39 @@ def test_the_first_witness_is_told_before_anything_else_happens(monkeypatch: pyt
     with pytest.raises(RuntimeError):
         found(linear(np.eye(5)), several(5, [0.5] * 5), Refinement(witnesses=3), told)
     assert told[-1].witness is not None
+
+
+class Offers:
+    """A stage that knows one point, for every target."""
+
+    name, slice, growth = "offers", 1.0, 1.0
+    done = False
+
+    def __init__(self, *point: float) -> None:
+        self.point = np.array(point, np.float32)
+
+    def applies(self, run: Run) -> bool:
+        return not self.done
+
+    def turn(self, run: Run) -> None:
+        self.done, t = True, run.batched.t
+        run.offer(run.batched, np.repeat(self.point[None], t, axis=0), np.arange(t), np.zeros(t))
+
+
+def test_no_two_are_the_same_point() -> None:
+    """Two disjuncts hold at float32(0.3) alone, which lies beyond its bound: `correct`, and the witness of one."""
+    parts = "(and (>= Y_0 0.3)) (and (>= Y_1 0.3)) (and (<= Y_2 0.25))"
+    text = models.declare(1, 3) + models.box(["0.1"], ["0.3"]) + f"(assert (or {parts}))\n"
+    prepared = Prepared(linear([[1.0], [1.0], [1.0]]), text)
+    door, problems, stage = prepared.door, prepared.problems, Offers(0.3)
+    assert door is not None
+    first = door.replay([np.array([0.2], np.float32)])
+    assert isinstance(first, Witness)
+    wish, told = Refinement(witnesses=3), list[int]()
+    rest = (Budget(), Rng(0), first, lambda found: told.append(len(found.witnesses)), lambda: [stage])
+    result = refinement.Refining(wish, problems, door, *rest).run()
+    assert [one.witness.class_.value for one in result.witnesses] == ["exact", "correct"]
+    assert told == [1, 2]
 
 
 def test_no_more_than_were_asked_for() -> None:
@@ -150,6 +186,11 @@ def test_without_gradients() -> None:
         {"norm": "l1"},
         {"apart": 0.0},
         {"apart": float("nan")},
+        {"apart": True},
+        {"apart": "far"},
+        {"witnesses": 1.5},
+        {"witnesses": True},
+        {"witnesses": float("nan")},
     ],
 )
 def test_wishes_that_cannot_be(wish: dict[str, Any]) -> None:

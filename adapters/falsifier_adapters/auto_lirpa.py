@@ -22,7 +22,7 @@ from falsifier.problems import Problems
 from falsifier.search.portfolio import stages_of
 from falsifier.search.stage import Stage
 from falsifier.search.stages.given import Given
-from falsifier.verdict import Verdict
+from falsifier.verdict import StopReason, Verdict
 from falsifier_adapters.lirpa_library import REMEDY, library, place
 from falsifier_adapters.lirpa_stage import Bounding
 from falsifier_adapters.settings import Table
@@ -81,7 +81,8 @@ class AutoLirpa:
         if bounding.fault:
             return Outcome(Verdict.UNKNOWN, bounding.fault, engine, details=details)
         reason = f"{details.get('open', 'all')} boxes are left of {details['boxes']}"
-        return Outcome(Verdict.TIMEOUT, reason, engine, details=details)
+        verdict = Verdict.TIMEOUT if result.reason is StopReason.DEADLINE else Verdict.UNKNOWN
+        return Outcome(verdict, reason, engine, details=details)
 
 
 def _stages(bounding: Bounding, problems: Problems, handoff: Handoff) -> Iterator[Stage]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from falsifier.errors import InputError
-from falsifier.input_file import opened
+from falsifier.input_file import MODEL, demand_size, limit_or, opened
 
 
 class Content(NamedTuple):
@@ -18,10 +18,14 @@ class Content(NamedTuple):
 
 
 def content_of(path: Path) -> Content:
-    """The content of a network's file. Raises InputError for what is no file, OSError where reading fails."""
+    """The content of a network's file.
+
+    Raises InputError for what is no file or too large a one, OSError where reading fails.
+    """
     digest = hashlib.sha256()
     beside = False
     with opened(path) as file:
+        demand_size(file, str(path), limit_or(MODEL))
         before = b""
         while block := file.read(1 << 20):
             digest.update(block)

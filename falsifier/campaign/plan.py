@@ -44,7 +44,10 @@ class Question(Protocol):
 
     @property
     def digest(self) -> str:
-        """Sha256 of what is asked: equal only where a witness of one is one of the other. Raises OSError."""
+        """Sha256 of what is asked: equal only where a witness of one is one of the other.
+
+        Raises InputError and OSError.
+        """
         ...
 
     def query(self) -> Query:
@@ -73,6 +76,7 @@ class QueryFile:
     @property
     def digest(self) -> str:
         with opened(self.path) as file:
+            demand_size(file, str(self.path), limit_or(TEXT))
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     def query(self) -> Query:

@@ -16,11 +16,13 @@ decided sat in this session: its text, class, reason, evaluations and engine; th
 *Durability.* When `decide` or `improve` returns, the answer and its witness outlive whatever becomes of the process: a
 kill at any moment loses what was begun, and nothing else. A reader sees a decision whole or not at all, never half a
 witness. Each raises InputError, in one line, where it cannot be kept; nothing of it is in the record then.
+Exports that cannot be written are no such reason: what is kept goes on, and they are made up later.
 
 *Progress.* `progress` may be called as often as there is news; a record keeps a sample a second at most.
 
-*End.* `close` completes the exports, says that the session has ended, and lets go of the record; nothing may be called
-after it. `abandon` lets go and completes nothing, as a death of the process would.
+*End.* `close` says that the session has ended, completes the exports, and lets go of the record; nothing may be called
+after it. It raises InputError where exports cannot be completed; the record has all answers then. `abandon` lets go and
+completes nothing, as a death of the process would.
 """
 
 from __future__ import annotations

@@ -49,8 +49,10 @@ class SqliteRecord:
         resume: bool = False,
         retry: Collection[Verdict] = (),
         clock: Callable[[], float] = time.monotonic,
+        warn: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """resume: go on with a record that is there already. retry: verdicts whose jobs wait again.
+        """resume: go on with a record that is there already. retry: verdicts whose jobs wait again. warn: given a line
+        where exports fall behind the database, once.
 
         Raises InputError where the folder cannot be written, is in use, holds a record and is not to be resumed, or one
         that cannot be gone on with: damaged, of another version, or made under a setting that must stay.
@@ -58,6 +60,7 @@ class SqliteRecord:
         self.folder, self._path = folder, folder / DATABASE
         self.lock = threading.Lock()  # held while an answer is written: whoever ends the process takes it first
         self._clock, self._begun, self._sampled = clock, clock(), -float("inf")
+        self._warn, self._behind = warn, False
         self._unsampled: Progress | None = None
         self._demand_free(resume)
         self._folder_lock = FolderLock(folder)
@@ -122,8 +125,10 @@ class SqliteRecord:
             self._attempts.pop(entry.number, None)
             if witness is not None:
                 self._sat[entry.number] = attempt, witness.digest
-                self._exports.put_witness(witness.path, witness.data)
-            self._exports.append(row)
+            with self._exporting():
+                if witness is not None:
+                    self._exports.put_witness(witness.path, witness.data)
+                self._exports.append(row)
 
     def improve(self, job: Job, decision: Decision) -> None:
         entry = self._matching.known[job.key]
@@ -142,7 +147,8 @@ class SqliteRecord:
                     witness.insert(database, attempt)
             if witness is not None:
                 self._sat[entry.number] = attempt, witness.digest
-                self._exports.put_witness(witness.path, witness.data)
+                with self._exporting():
+                    self._exports.put_witness(witness.path, witness.data)
 
     def progress(self, progress: Progress) -> None:
         seconds = self._clock() - self._begun
@@ -153,14 +159,16 @@ class SqliteRecord:
             self._sample(database, seconds)
 
     def close(self) -> None:
-        with self.lock:
-            with self._step() as database:
-                self._sample(database, self._clock() - self._begun)  # how it ended
-                self._sessions[-1]["ended"] = ended = now()
-                self._put(database, sessions=self._sessions, ended=ended)
-            with told(self._path):
-                answers.export(database, self._exports)
-        self.abandon()
+        try:
+            with self.lock:
+                with self._step() as database:
+                    self._sample(database, self._clock() - self._begun)  # how it ended
+                    self._sessions[-1]["ended"] = ended = now()
+                    self._put(database, sessions=self._sessions, ended=ended)
+                with told(self._path):
+                    self._complete(database)
+        finally:
+            self.abandon()
 
     def abandon(self) -> None:
         self._exports.close()
@@ -240,6 +248,24 @@ class SqliteRecord:
                 raise
             if lasting and self._log:
                 database.execute("pragma synchronous = normal")
+
+    def _complete(self, database: sqlite3.Connection) -> None:
+        """Make the exports up. Raises InputError where they cannot be written."""
+        try:
+            answers.export(database, self._exports)
+        except InputError as error:
+            remedy = f"free some space, then falsifier export {self.folder}"
+            raise InputError(f"{error}; the record is whole: {remedy}") from None
+
+    @contextmanager
+    def _exporting(self) -> Iterator[None]:
+        """Exports of what the database has. Where they fail it has the answer all the same: `close` makes them up."""
+        try:
+            yield
+        except InputError as error:
+            if not self._behind:
+                self._warn(f"{error}; answers are kept in {self._path}, and written out at the end")
+            self._behind = True
 
     def _sample(self, database: sqlite3.Connection, seconds: float) -> None:
         """Keep the progress that was told last, if it has not been kept."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arguments import Limits, demand_device
+from falsifier.arguments import Limits, demand_count, demand_device
 from falsifier.arrays import Rng
 from falsifier.budget import Budget
 from falsifier.campaign.margins import nearest
@@ -77,13 +77,16 @@ class Settings:
         return spec if self.budgets is None else shrunk(spec, self.budgets.radius, self.budgets.origin)
 
     def demand(self) -> None:
-        """Raise InputError for a device or a portfolio that there is not."""
+        """Raise InputError for a device or a portfolio that there is not, and for counts that are none."""
         demand_device(self.device)
-        self.demand_portfolio()
+        self.demand_search()
 
-    def demand_portfolio(self) -> None:
-        """Raise InputError for a portfolio that there is not."""
+    def demand_search(self) -> None:
+        """`demand`, whatever the device: another machine has it."""
         stages_of(self.portfolio)
+        demand_count("rng_seed", self.rng_seed, 0)
+        if self.evaluations is not None:
+            demand_count("evaluations", self.evaluations)
 
 
 class StackedProblems(Problems):

@@ -61,8 +61,10 @@ class Command:
             with guard.answering():
                 from falsifier.campaign.record import tally
 
-                record.close()
-                self._reporter.say(f"{campaign.total} instances: {tally(verdicts)}; see {self._options.out}")
+                try:
+                    record.close()
+                finally:
+                    self._reporter.say(f"{campaign.total} instances: {tally(verdicts)}; see {self._options.out}")
         return 2 if all(job.fault for job in jobs) else 0  # a table of which nothing can be used is bad input
 
     def _prepared(self, jobs: list[Job], loaded: dict[Path, Network]) -> tuple[Driver, SqliteRecord]:
@@ -81,7 +83,12 @@ class Command:
         try:
             self._executor.prepare(settings)  # before a folder is made
             record = self._record = SqliteRecord(
-                Path(given.out), jobs, _session(given, settings), resume=given.resume, retry=_verdicts(given.retry)
+                Path(given.out),
+                jobs,
+                _session(given, settings),
+                resume=given.resume,
+                retry=_verdicts(given.retry),
+                warn=self._reporter.say,
             )
         except BaseException:
             self._executor.abandon()
@@ -227,7 +234,12 @@ def parser() -> Parser:
         metavar="N",
         help="end each instance after this many evaluated points of its own",
     )
-    add("--portfolio", default="standard", metavar="NAME", help="which stages search (default standard)")
+    add(
+        "--portfolio",
+        default="standard",
+        metavar="NAME",
+        help="which stages search, as in verify: standard (default), fuzzing, paper, or MODULE:FUNCTION",
+    )
     add("--require", choices=("exact", "correct"), default="correct", help="as in verify (default correct)")
     add(
         "--budgets",

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import TracebackType
 
 _SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
-_ANSWERING = 0.5  # seconds that `finish` has at least, from the time that the guard is set
+_ANSWERING = 3.0  # seconds that `finish` has at least, from the time that the guard is set: a library may be loading
 _SLICE = 0.25  # seconds between two looks of the guard at whether the work is done
 
 
@@ -68,7 +68,8 @@ class Guard:
         threading.Thread(target=self._watch, name="guard", daemon=True).start()
         if math.isfinite(self._last):
             self._sink = open(os.devnull, "w")
-            # a limit below start-up has passed already: there is an answer to give all the same
+            # a limit below start-up passes while libraries load, which hold the interpreter's lock for long on a busy
+            # machine: there is an answer to give all the same, and nothing is lost by waiting for the lock
             left = max(_ANSWERING, self._last - time.monotonic())
             faulthandler.dump_traceback_later(left, exit=True, file=self._sink)
         return self

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 from falsifier.output_file import is_stream, real, replace, stream, unwritable
 
 PROVISIONAL = "unknown\n"  # true whatever becomes of the run
+
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_BLOCK = 4096  # bytes that a file has at the least, and that are written at once
 
 
 class ResultsFile:
@@ -38,7 +43,29 @@ class ResultsFile:
         try:
             if self.stream:
                 stream(self._path, text)
-            else:
-                replace(real(self._path), text)
+                return
+            path = real(self._path)
+            try:
+                replace(path, text)
+            except OSError as error:
+                if error.errno not in _FULL or not _overwritten(path, text.encode("utf-8", "surrogateescape")):
+                    raise
         except (OSError, ValueError) as error:
             raise unwritable(self._path, error, "the results") from None
+
+
+def _overwritten(path: Path, data: bytes) -> bool:
+    """Whether a file on a full disk holds a short content now, in the room that it has; else it is provisional."""
+    if len(data) > _BLOCK or not path.is_file():
+        return False
+    with path.open("r+b", buffering=0) as file:
+        try:
+            whole = file.write(data) == len(data)
+        except OSError:
+            whole = False
+        if not whole:
+            data = PROVISIONAL.encode()
+            file.seek(0)
+            file.write(data)
+        file.truncate(len(data))
+    return whole

@@ -18,6 +18,7 @@ from falsifier.cli.results_file import ResultsFile
 from falsifier.cli.then import adapter_of, add_then, searching
 from falsifier.errors import FalsifierError, InputError, UnboundedError
 from falsifier.instance import LINE_ENDS, Instance, parse_networks, parse_seconds
+from falsifier.verdict import StopReason, Verdict
 
 if TYPE_CHECKING:
     from falsifier.cli.refine import Kept
@@ -75,6 +76,8 @@ class Verification:
         self.started, self.end = started, started + limit
         self.last = self.deadline = self.end - self.spare  # of everything, and of the search
         self.preliminary: Result | None = None
+        # made here: when the guard needs it the main thread may be importing something
+        self.overdue = self.without_answer(StopReason.DEADLINE)
         self.kept: Kept | None = None  # where further witnesses go, if any are wanted
         self.guard: Guard | None = None
         if any(getattr(options, name) is not None for name in _FURTHER) or options.deepen:
@@ -91,6 +94,13 @@ class Verification:
 
             self.end_children = end_all
             self.deadline = min(self.last, started + searching(options, self.adapter, limit))
+
+    def without_answer(self, reason: StopReason) -> Result:
+        """What there is to say where the time or a signal ended the run first."""
+        from falsifier.result import Result
+
+        verdict = Verdict.TIMEOUT if reason is StopReason.DEADLINE else Verdict.UNKNOWN
+        return Result(verdict, reason, reason.value, rng_seed=self.options.rng_seed)
 
     def choose_adapter(self) -> Adapter | None:
         """Who gets what stays open, None for nobody. Raises InputError as `cli.then.adapter_of` does."""
@@ -192,15 +202,11 @@ class Verification:
 
     def cut_short(self, signal: int | None) -> int:
         """Called by the guard in place of an answer of the main thread."""
-        from falsifier.result import Result
-        from falsifier.verdict import StopReason, Verdict
-
         if self.end_children is not None:
             self.end_children()
-        reason = StopReason.DEADLINE if signal is None else StopReason.INTERRUPTED
-        verdict = Verdict.TIMEOUT if signal is None else Verdict.UNKNOWN
+        instead = self.overdue if signal is None else self.without_answer(StopReason.INTERRUPTED)
         try:
-            self._answer(self.preliminary or Result(verdict, reason, reason.value, rng_seed=self.options.rng_seed))
+            self._answer(self.preliminary or instead)
             sys.stdout.flush()
         except (FalsifierError, OSError) as error:
             print(f"falsifier: {error}", file=sys.stderr)
@@ -215,8 +221,12 @@ class Verification:
 
             text = write_witness(result.query, result.witness)
         word = result.verdict.value
+        failed: InputError | None = None
         if self.results:
-            self.results.write(f"{word}\n{text}")
+            try:
+                self.results.write(f"{word}\n{text}")
+            except InputError as error:  # said at the end: the answer goes wherever else it can
+                failed = error
         if self.options.json != "-":
             print(f"{_WORDS.get(word, word)}\n{text}", end="", flush=True)
         if self.kept is not None:
@@ -233,6 +243,8 @@ class Verification:
         seconds = time.monotonic() - self.started
         kind = f" ({result.class_})" if result.class_ else ""
         print(f"falsifier: {word}{kind} after {seconds:.2f} s: {result.reason_text}{more}", file=sys.stderr)
+        if failed is not None:
+            raise failed
 
     def _write_json(self, result: Result) -> None:
         import json
@@ -266,10 +278,12 @@ def _sha256(path: Path) -> str | None:
     """Of the file as it lies there, None where it cannot be read."""
     from hashlib import file_digest
 
+    from falsifier.input_file import opened
+
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             return file_digest(file, "sha256").hexdigest()
-    except OSError:
+    except (InputError, OSError):
         return None
 
 
@@ -312,7 +326,8 @@ def parser() -> Parser:
         "--portfolio",
         default="standard",
         metavar="NAME",
-        help="the stages to search with: standard, fuzzing, paper, or MODULE:FUNCTION of your own (default standard)",
+        help="the stages to search with: standard, fuzzing, paper, or MODULE:FUNCTION of your own (default standard); "
+        "settings may follow paper and fuzzing, as in paper,scaling=isotropic,step=0.05 (docs/batch-fuzzing.md)",
     )
     add(
         "--budgets",

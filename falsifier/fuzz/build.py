@@ -44,6 +44,7 @@ def build(settings: Settings) -> Fuzzer:
     from falsifier.fuzz.applicable import demand_applicable
     from falsifier.fuzz.starts import given_shapes
 
+    settings.demand()
     demand_applicable(settings)
     network = load(settings.model)
     network = network.shaped(given_shapes(network, settings.shapes))

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from falsifier.arguments import demand_count, demand_seconds
+
 
 @dataclass
 class Settings:
@@ -46,6 +48,15 @@ class Settings:
     out: Path | None = None
     resume: bool = False
     as_vnnlib: bool = False
+
+    def demand(self) -> None:
+        """Raise InputError for counts and seconds that are none."""
+        for name in ("lanes", "max_evaluations", "causes", "replays", "prompt_length", "generate"):
+            value = getattr(self, name)
+            if value is not None:
+                demand_count(name, value)
+        demand_count("rng_seed", self.rng_seed, 0)
+        demand_seconds(self.seconds, "seconds")
 
     def identity(self) -> dict[str, Any]:
         """What decides whether a session is the same one."""

@@ -46,7 +46,8 @@ def hand_over(
     device: str = "auto",
     require: str = "correct",
 ) -> Result:
-    """The result after the hand-off: that of the attack, unless the verifier decided.
+    """The result after the hand-off: that of the attack, unless the verifier decided. Of an attack that used up its
+    share of the time, `timeout` becomes `unknown` where the verifier leaves the rest unused.
 
     deadline: a reading of `time.monotonic` by which this returns. tell: gets one line on each thing that went wrong.
     prepared: the instance as the search holds it. An instance that is not open comes back as it is.
@@ -86,6 +87,10 @@ def hand_over(
         arithmetic = f" [arithmetic: {outcome.arithmetic}]" if outcome.arithmetic else ""
         text = f"{by} claims that no input satisfies the query: {outcome.reason}{arithmetic}"
         return replace(result, verdict=Verdict.UNSAT, reason=StopReason.VERIFIER, reason_text=text)
+    early = outcome.verdict is Verdict.UNKNOWN and deadline - time.monotonic() >= _LEAST
+    if early and result.reason is StopReason.DEADLINE:  # what passed was a part of the time limit
+        attack = result.reason_text.replace(StopReason.DEADLINE.value, StopReason.SHARE.value)
+        result = replace(result, verdict=Verdict.UNKNOWN, reason=StopReason.SHARE, reason_text=attack)
     return replace(result, reason_text=f"{result.reason_text}; {by}: {outcome.reason}")
 
 

@@ -167,7 +167,7 @@ def _attach(model: Any, folder: Path) -> None:
         if tensor.data_location != TensorProto.EXTERNAL:
             continue
         info = {entry.key: entry.value for entry in tensor.external_data}
-        with (folder / info.get("location", "")).open("rb") as file:
+        with opened(folder / info.get("location", "")) as file:
             file.seek(int(info.get("offset", 0)))
             tensor.raw_data = file.read(int(info["length"]) if "length" in info else -1)
         tensor.data_location = TensorProto.DEFAULT

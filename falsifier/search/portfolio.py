@@ -7,10 +7,14 @@ falls to the first points pays for no other stage.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from falsifier.errors import InputError
 from falsifier.search.stage import Stage
 from falsifier.search.stages.probe import Probe
+
+if TYPE_CHECKING:
+    from falsifier.search.loop import Recipe
 
 
 def standard() -> Iterator[Stage]:
@@ -47,23 +51,23 @@ def standard() -> Iterator[Stage]:
     yield LastBits()
 
 
-def paper() -> Iterator[Stage]:
+def paper(recipe: Recipe | None = None) -> Iterator[Stage]:
     """Batch fuzzing as its paper has it, and nothing else: one lane for every specification
     (`recipes.paper_recipe`)."""
     from falsifier.search.recipes import paper_recipe
     from falsifier.search.stages.fuzzing import Fuzzing
 
-    yield Fuzzing(paper_recipe(), name="paper")
+    yield Fuzzing(recipe or paper_recipe(), name="paper")
 
 
-def fuzzing() -> Iterator[Stage]:
+def fuzzing(recipe: Recipe | None = None) -> Iterator[Stage]:
     """Batch fuzzing with its completions (`recipes.our_recipe`), after the first points."""
     yield Probe()
 
     from falsifier.search.recipes import our_recipe
     from falsifier.search.stages.fuzzing import Fuzzing
 
-    yield Fuzzing(our_recipe(), lanes=0)
+    yield Fuzzing(recipe or our_recipe(), lanes=0)
 
 
 PORTFOLIOS: dict[str, Callable[[], Iterable[Stage]]] = {"standard": standard, "paper": paper, "fuzzing": fuzzing}
@@ -72,13 +76,20 @@ PORTFOLIOS: dict[str, Callable[[], Iterable[Stage]]] = {"standard": standard, "p
 def stages_of(name: str) -> Iterator[Stage]:
     """The stages of a portfolio, fresh: a name above, or `module:function` for one that stands elsewhere.
 
-    The module is looked for where Python looks, and in the working folder. Raises InputError for what is not there.
+    Settings may follow the names `paper` and `fuzzing`, as in `paper,scaling=fixed,step=0.05` (`recipe_settings`). The
+    module is looked for where Python looks, and in the working folder. Raises InputError for what is not there.
     """
     if ":" in name:
         stages = _elsewhere(name)()
         if not isinstance(stages, Iterable):
             raise InputError(f"portfolio {name!r}: gives a {type(stages).__name__}; it has to give stages, in order")
         return iter(stages)
+    first, *settings = name.split(",")
+    if settings and first in PORTFOLIOS:
+        from falsifier.search.recipe_settings import recipe_of
+
+        recipe = recipe_of(first, settings)
+        return paper(recipe) if first == "paper" else fuzzing(recipe)
     if name not in PORTFOLIOS:
         known = ", ".join(sorted(PORTFOLIOS))
         raise InputError(f"unknown portfolio {name!r}: choose one of {known}, or module:function of your own")

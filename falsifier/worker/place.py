@@ -34,13 +34,17 @@ class Place:
         for left_over in (self.path, making):  # of a process that had this id before
             shutil.rmtree(left_over, ignore_errors=True)
         making.mkdir(0o700)
-        (making / "identity").write_text(identity, errors="surrogateescape")
-        for name in ("request", "answer"):
-            os.mkfifo(making / name, 0o600)
-        self._request = os.open(making / "request", os.O_RDONLY | os.O_NONBLOCK)
-        # open for reading as well, so that it can be opened for writing before a client comes
-        self._answer = os.open(making / "answer", os.O_RDWR | os.O_NONBLOCK)
-        making.rename(self.path)  # a client never finds half of it
+        try:
+            (making / "identity").write_text(identity, errors="surrogateescape")
+            for name in ("request", "answer"):
+                os.mkfifo(making / name, 0o600)
+            self._request = os.open(making / "request", os.O_RDONLY | os.O_NONBLOCK)
+            # open for reading as well, so that it can be opened for writing before a client comes
+            self._answer = os.open(making / "answer", os.O_RDWR | os.O_NONBLOCK)
+            making.rename(self.path)  # a client never finds half of it
+        except OSError:  # a full disk: nobody will come, nothing stays
+            shutil.rmtree(making, ignore_errors=True)
+            raise
 
     def remove(self) -> None:
         """Let no client find it any more."""

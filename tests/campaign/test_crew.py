@@ -255,6 +255,46 @@ def test_no_worker_comes_up() -> None:
     assert len(crew.hired) <= 4
 
 
+class Reluctant(Played):
+    """Says nothing; killed it is lost, as an actor is for which a cluster has no room."""
+
+    def __post_init__(self) -> None:
+        self.script = []
+
+    def kill(self, why: str) -> None:
+        super().kill(why)
+        self.lost = True
+
+
+class Frail(Played):
+    """Dies as soon as it is ready."""
+
+    def __post_init__(self) -> None:
+        self.script = [Ready(), None]
+
+
+@pytest.mark.parametrize(("kind", "said"), [(Reluctant, "was not ready after"), (Frail, "its worker died")])
+def test_workers_that_never_get_to_a_unit_are_not_hired_for_ever(kind: type[Played], said: str) -> None:
+    crew = Agency(lambda name: kind(name, well))
+    with pytest.raises(EngineError, match=f"no worker comes up; the last one: .*{said}"):
+        crew.run(units(jobs("a", 1), jobs("b", 1)))
+    assert len(crew.hired) <= 4
+
+
+@pytest.mark.parametrize("kind", [Reluctant, Frail])
+def test_where_no_more_come_up_those_that_work_go_on(kind: type[Played]) -> None:
+    def slowly(unit: Unit) -> list[Message | None]:
+        return [at("searching", 0), *[Stands(Standing())] * 700, *well(unit)]
+
+    crew = Agency(lambda name: Played(name, slowly) if name == "w1" else kind(name, well))
+    told = crew.run(units(*([job] for job in jobs("a", 3))))
+    assert len(told.decisions) == 3
+    assert not told.errors
+    assert len(crew.hired) <= 1 + 3 * 3  # three in vain for each unit that is done at the most
+    (line,) = told.lines
+    assert line.startswith("no more workers come up, 1 go on; the last one: its worker ")
+
+
 def test_a_record_that_cannot_be_written_ends_everything() -> None:
     class Full(Told):
         def decide(self, job: Job, decision: Decision, worker: str) -> None:

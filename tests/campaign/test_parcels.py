@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import tempfile
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from falsifier.campaign.executors.node_folder import NodeFolder
 from falsifier.campaign.executors.parcels import Parcels, moved
 from falsifier.campaign.plan import QueryFile, arranged, read_instances
 from falsifier.campaign.units import Unit, units_of
+from falsifier.errors import InputError
 
 
 def unit_of(folder: Path, count: int = 3) -> Unit:
@@ -62,6 +64,27 @@ def test_what_cannot_be_read_is_left_to_who_runs_it(tmp_path: Path) -> None:
     unit = unit_of(tmp_path)
     (tmp_path / "vnnlib" / "q1.vnnlib").unlink()
     assert "q1.vnnlib" not in {path.name for path in Parcels().of(unit)}
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device", "hole"])
+@pytest.mark.parametrize("name", ["onnx/sums.onnx", "vnnlib/q1.vnnlib"])
+def test_what_is_no_file_is_neither_waited_for_nor_read(tmp_path: Path, name: str, kind: str) -> None:
+    unit, path = unit_of(tmp_path), tmp_path / name
+    whole = Parcels().of(unit)[path]
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        with path.open("wb") as file:
+            file.truncate(1 << 41)
+    assert path.name not in {each.name for each in Parcels().of(unit)}
+    if kind != "hole":  # it was a file when it was looked at
+        with pytest.raises(InputError, match="cannot be read: it is a"):
+            whole.read()
 
 
 def test_a_unit_elsewhere(tmp_path: Path) -> None:

@@ -154,13 +154,15 @@ def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
 
 
 def test_no_half_row_stays_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    record = SqliteRecord(tmp_path, [JOB, OTHER])
+    told: list[str] = []
+    record = SqliteRecord(tmp_path, [JOB, OTHER], warn=told.append)
     record.decide(JOB, Decision(Verdict.UNKNOWN, ""))
     write = os.write
     monkeypatch.setattr(os, "write", lambda file, data: write(file, data[: len(data) // 2]))
-    with pytest.raises(InputError, match="the disk is full"):
-        record.decide(OTHER, Decision(Verdict.UNKNOWN, ""))
+    record.decide(OTHER, Decision(Verdict.UNKNOWN, ""))
     monkeypatch.undo()
+    (line,) = told
+    assert "results.csv: cannot be written: the disk is full; answers are kept in" in line
     assert [row[4] for row in rows(tmp_path)] == ["unknown"]
     record.abandon()
     SqliteRecord(tmp_path, [JOB, OTHER], resume=True).close()
@@ -181,13 +183,41 @@ def test_a_database_that_is_full_keeps_nothing_of_a_decision(tmp_path: Path) -> 
     assert asked(tmp_path, "select count(*) from witness") == [(0,)]
 
 
-def test_no_half_witness_stays_where_it_cannot_be_put(tmp_path: Path) -> None:
-    record = SqliteRecord(tmp_path, [JOB])
-    (tmp_path / "family" / "a_b_q.counterexample.gz").mkdir(parents=True)
-    with pytest.raises(InputError, match="cannot be written"):
-        record.decide(JOB, SAT)
-    assert [p.name for p in (tmp_path / "family").iterdir()] == ["a_b_q.counterexample.gz"]
-    assert rows(tmp_path) == []
+def test_exports_that_cannot_be_written_cost_no_answer(tmp_path: Path) -> None:
+    """A folder in the place of a witness: the record goes on, says so once, and leaves neither half a witness nor a
+    row without one. What the end cannot make up either is an error, and `resume` makes it up.
+    """
+    told: list[str] = []
+    record = SqliteRecord(tmp_path, [JOB, OTHER], warn=told.append)
+    place = tmp_path / "family" / "a_b_q.counterexample.gz"
+    place.mkdir(parents=True)
+    record.decide(JOB, replace(SAT, class_="correct"))
+    record.improve(JOB, replace(SAT, witness="better\n"))
+    record.decide(OTHER, Decision(Verdict.UNKNOWN, ""))
+    assert [p.name for p in (tmp_path / "family").iterdir()] == [place.name]
+    assert [row[2] for row in rows(tmp_path)] == [OTHER.vnnlib]
+    (line,) = told
+    assert "a_b_q.counterexample.gz: cannot be written: " in line
+    assert str(tmp_path / "campaign.sqlite") in line
+    with pytest.raises(InputError, match=f"the record is whole: free some space, then falsifier export {tmp_path}"):
+        record.close()
+    place.rmdir()
+    again = SqliteRecord(tmp_path, [JOB, OTHER], resume=True)
+    assert not again.waiting
+    again.close()
+    assert [row[2] for row in rows(tmp_path)] == [JOB.vnnlib, OTHER.vnnlib]
+    assert witness(tmp_path) == "better\n"
+
+
+def test_exports_that_fell_behind_are_made_up_at_the_end(tmp_path: Path) -> None:
+    record = SqliteRecord(tmp_path, [JOB, OTHER])
+    (tmp_path / "family").write_text("")  # no folder can be made there
+    record.decide(JOB, SAT)
+    (tmp_path / "family").unlink()
+    record.decide(OTHER, Decision(Verdict.UNKNOWN, ""))
+    record.close()
+    assert len(rows(tmp_path)) == 2
+    assert witness(tmp_path) == SAT.witness
 
 
 def test_readers_write_nothing_and_leave_nothing_behind(tmp_path: Path) -> None:

@@ -187,11 +187,13 @@ def test_a_hit_of_which_a_part_is_no_file(
 def test_rows_of_a_campaign_with_what_is_no_file(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     (folder / "loop").symlink_to("loop")
-    rows = ["pipe,prop.vnnlib,2", "net.onnx,pipe,2", "loop,prop.vnnlib,2", "net.onnx,loop,2", "net.onnx,.,2"]
+    _hole(folder / "hole")
+    bad = ["pipe", "loop", "hole", "."]
+    rows = [row for name in bad for row in (f"{name},prop.vnnlib,2", f"net.onnx,{name},2")]
     (folder / "instances.csv").write_text("\n".join([*rows, "net.onnx,prop.vnnlib,2\n"]))
     assert main(["campaign", "instances.csv", "--out", "out"]) == 0
     found = [line.split(",")[4] for line in (folder / "out" / "results.csv").read_text().splitlines()]
-    assert sorted(found) == ["error"] * 5 + ["sat"]
+    assert sorted(found) == ["error"] * len(rows) + ["sat"]
 
 
 @pytest.mark.parametrize("command", ["replay", "replay, record"])

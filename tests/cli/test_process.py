@@ -93,6 +93,13 @@ def test_a_limit_that_passed_before_the_guard_was_set() -> None:
     assert done.returncode == 7
 
 
+def test_a_limit_that_passed_while_a_library_was_loading() -> None:
+    """What loads a library holds the interpreter's lock; once it is free there is an answer."""
+    process = start("import ctypes; ctypes.PyDLL(None).usleep(900_000); time.sleep(60)", deadline=-0.1, last=-0.05)
+    assert rest(process) == "cut short by None\n"
+    assert process.returncode == 7
+
+
 def test_only_one_answer() -> None:
     """A signal during the main thread's answer comes too late to change it."""
     work = "guard.answering().__enter__(); print('started', flush=True); time.sleep(1); sys.exit(0)"

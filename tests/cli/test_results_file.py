@@ -70,3 +70,22 @@ def test_a_stream_gets_the_final_answer_alone(capfd: pytest.CaptureFixture[str],
     finally:
         os.close(file)
     assert (tmp_path / "log").read_text() == "a log\nsat\nmore\n"
+
+
+def test_on_a_full_disk_an_answer_takes_the_room_that_the_file_has(small_disk: Path) -> None:
+    path = small_disk / "out.txt"
+    path.write_text("sat\n((X_0 0.0))\n")
+    (small_disk / "filling").write_bytes(bytes(60 << 10))  # not a page is left
+    results = ResultsFile(str(path))
+    assert path.read_text() == "unknown\n"
+    for text in ("sat\n" + "(X_0 0.0)" * 400, "sat\n" + "(X_0 0.0)" * 4000):
+        if len(text) <= 4096:
+            results.write(text)
+            assert path.read_text() == text
+        else:
+            with pytest.raises(InputError, match="No space left on device"):
+                results.write(text)
+            assert path.read_text().startswith("sat\n(X_0 0.0)(X_0")  # what was there before stays
+    results.write("timeout\n")
+    assert path.read_text() == "timeout\n"
+    assert sorted(p.name for p in small_disk.iterdir()) == ["filling", "out.txt"]

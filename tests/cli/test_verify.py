@@ -26,6 +26,19 @@ from falsifier.query import read
 from falsifier.witness.tensors import read_tensors
 from falsifier.witness.text import read_witness
 
+SLOW = """
+import ctypes
+import sys
+
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "onnxruntime":
+            ctypes.PyDLL(None).usleep(999_999)
+
+
+sys.meta_path.insert(0, Slow())
+"""
 NEVER = "(assert (<= Y_0 -0.5))\n"
 
 
@@ -178,6 +191,26 @@ def test_require_exact(folder: Path) -> None:
     assert strict.stdout == "unknown\n"
     assert "1.19e-08" in strict.stderr
     assert "0.3000" not in strict.stderr
+
+
+@pytest.mark.parametrize("limit", ["0.05", "0.6"])
+def test_a_limit_that_passes_while_libraries_load(folder: Path, limit: str) -> None:
+    """An import that holds the interpreter's lock for a second: the answer is that of any other deadline."""
+    (folder / "slow.py").write_text(SLOW)
+    words = ["verify", "prop.vnnlib", "--network", "net.onnx", "--timeout", limit, "--results", "out.txt"]
+    done = subprocess.run(
+        [sys.executable, "-c", f"import slow, sys; sys.argv[1:] = {words!r}; from falsifier.cli import entry; entry()"],
+        cwd=folder,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "timed-out\n"), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("falsifier: timeout after ")
+    assert line.endswith(": the time limit was reached")
+    assert (folder / "out.txt").read_text() == "timeout\n"
 
 
 def test_results_file_holds_the_competition_s_words(folder: Path) -> None:

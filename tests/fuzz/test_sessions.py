@@ -142,6 +142,24 @@ def test_settings_that_say_nothing_here_are_refused(model: Path, options: dict[s
         fuzz(settings(model, None, **options))
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"lanes": 0},
+        {"max_evaluations": 0},
+        {"max_evaluations": 1.5},
+        {"causes": True},
+        {"replays": -1},
+        {"rng_seed": -1},
+        {"seconds": float("nan")},
+    ],
+)
+def test_counts_that_are_none_are_refused(model: Path, options: dict[str, object]) -> None:
+    (name,) = options
+    with pytest.raises(InputError, match=name):
+        fuzz(settings(model, None, **options))
+
+
 def test_the_command_and_its_exit_status(model: Path, tmp_path: Path) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,9 @@ from falsifier.result import Result
 from falsifier.testing.adapters import small_instance
 from falsifier.verdict import StopReason, Verdict
 
-ATTACK = Result(Verdict.TIMEOUT, StopReason.DEADLINE, "the time limit was reached", margins=(-0.5,), evaluations=7)
+ATTACK = Result(Verdict.TIMEOUT, StopReason.DEADLINE, "the time limit was reached; it came near")
+ATTACK = replace(ATTACK, margins=(-0.5,), evaluations=7)
+OTHER = Result(Verdict.UNKNOWN, StopReason.EXHAUSTED, "nothing was left to do")
 
 
 @dataclass
@@ -76,7 +78,7 @@ def test_a_sat_passes_the_door(tmp_path: Path) -> None:
 )
 def test_a_wrong_sat_is_unknown_in_one_line(tmp_path: Path, inputs: Sequence[NDArray[Any]] | None, why: str) -> None:
     result, told = handed(tmp_path, Fake(sat(inputs)))
-    assert result.verdict is ATTACK.verdict
+    assert result.verdict is Verdict.UNKNOWN
     assert result.witness is None
     (line,) = told
     assert line.startswith("fake: claims sat, which the replay refuses: ")
@@ -131,7 +133,7 @@ def test_its_texts_stay_short(tmp_path: Path) -> None:
 def test_what_is_no_outcome_is_a_failure(tmp_path: Path, answer: Any) -> None:
     result, (line,) = handed(tmp_path, Fake(answer))
     assert line.startswith("fake: failed: ")
-    assert result.verdict is ATTACK.verdict
+    assert result.verdict is Verdict.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -147,8 +149,8 @@ def test_what_is_no_outcome_is_a_failure(tmp_path: Path, answer: Any) -> None:
 def test_what_goes_wrong_costs_one_line(tmp_path: Path, answer: Outcome | BaseException, line: str) -> None:
     result, told = handed(tmp_path, Fake(answer))
     assert told == [line]
-    assert (result.verdict, result.reason) == (ATTACK.verdict, ATTACK.reason)
-    assert result.reason_text.startswith(ATTACK.reason_text)
+    assert (result.verdict, result.reason) == (Verdict.UNKNOWN, StopReason.SHARE)
+    assert result.reason_text.startswith("the search used up its share of the time limit; it came near; fake")
     assert (result.margins, result.evaluations) == (ATTACK.margins, ATTACK.evaluations)
 
 
@@ -156,10 +158,33 @@ def test_an_adapter_that_is_not_available_is_not_run(tmp_path: Path) -> None:
     adapter = Fake(sat([np.array([1.75])]), available=False)
     result, told = handed(tmp_path, adapter)
     assert told == ["fake: is not available here: pip install fake"]
-    assert result.verdict is Verdict.TIMEOUT
+    assert result.verdict is Verdict.UNKNOWN
     assert not adapter.seen
     assert result.handoff is not None
     assert not result.handoff["available"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "seconds", "attack", "verdict", "reason"),
+    [
+        (Verdict.UNKNOWN, 60.0, ATTACK, Verdict.UNKNOWN, StopReason.SHARE),
+        (Verdict.UNKNOWN, 0.3, ATTACK, Verdict.TIMEOUT, StopReason.DEADLINE),  # it took all there was
+        (Verdict.TIMEOUT, 60.0, ATTACK, Verdict.TIMEOUT, StopReason.DEADLINE),  # it kept a clock of its own
+        (Verdict.UNKNOWN, 60.0, OTHER, Verdict.UNKNOWN, StopReason.EXHAUSTED),
+    ],
+)
+def test_a_verifier_that_leaves_time_unused_is_no_timeout(
+    tmp_path: Path, answer: Verdict, seconds: float, attack: Result, verdict: Verdict, reason: StopReason
+) -> None:
+    class Slow(Fake):
+        def take(self, handoff: Handoff, deadline: float) -> Outcome:
+            if seconds < 1:
+                time.sleep(max(0.0, deadline - time.monotonic()))
+            return super().take(handoff, deadline)
+
+    result, _ = handed(tmp_path, Slow(Outcome(answer, "gave up")), attack, seconds)
+    assert (result.verdict, result.reason) == (verdict, reason)
+    assert result.reason_text.endswith("; fake: gave up")
 
 
 def test_without_time_nothing_is_started(tmp_path: Path) -> None:

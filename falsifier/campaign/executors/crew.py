@@ -35,7 +35,7 @@ from falsifier.verdict import Verdict
 GRACE = 60.0
 _TICK = 0.25  # seconds between two looks at silent workers
 _START = 120.0  # seconds that a worker has to import what it needs
-_FAILED_STARTS = 3  # in a row: no worker can be had
+_VAIN_STARTS = 3  # workers in a row that end before they have begun a unit: no more can be had
 _LOSSES = 3  # of the machines that a unit ran on: then it is the unit
 
 
@@ -94,6 +94,7 @@ class _Hand(Generic[W]):
     heard: float
     ready: bool = False
     fresh: bool = True
+    began: bool = False  # it has told something of a unit
     unit: Unit | None = None
     undecided: set[int] = field(default_factory=set)
     at: At | None = None
@@ -115,7 +116,8 @@ class Crew(Generic[W]):
         self._hiring, self._width, self._sink, self._grace, self._clock = hiring, width, sink, grace, clock
         self._waiting: deque[Unit] = deque()
         self._hands: list[_Hand[W]] = []
-        self._failed_starts = 0
+        self._vain_starts, self._vain = 0, ""  # since a unit was done, and how the last one ended
+        self._told = False  # that fewer work than could
         self.abandoned = False  # deaths mean nothing any more
 
     def run(self, units: Iterable[Unit]) -> None:
@@ -143,9 +145,16 @@ class Crew(Generic[W]):
     # --- who works ---
 
     def _hire(self) -> None:
-        """As many workers as there is work for."""
+        """As many workers as there is work for. Where none come up those that are there go on alone."""
         busy = sum(hand.unit is not None for hand in self._hands)
         while len(self._hands) < min(self._width, busy + len(self._waiting)):
+            if self._vain_starts >= _VAIN_STARTS:
+                if not self._hands:
+                    raise EngineError(f"no worker comes up; the last one: {self._vain}")
+                if not self._told and any(hand.ready for hand in self._hands):
+                    self._told = True
+                    self._sink.warn(f"no more workers come up, {len(self._hands)} go on; the last one: {self._vain}")
+                return
             self._hands.append(_Hand(self._hiring.hire(), self._clock()))
 
     def _deal(self) -> None:
@@ -207,9 +216,10 @@ class Crew(Generic[W]):
     def _take(self, hand: _Hand[W], message: Message) -> None:
         unit, sink, name = hand.unit, self._sink, hand.worker.name
         if isinstance(message, Ready):
-            hand.ready, self._failed_starts = True, 0
+            hand.ready = True
         if unit is None:
             return
+        hand.began = True
         match message:
             case At():
                 hand.at = message
@@ -224,7 +234,7 @@ class Crew(Generic[W]):
                 sink.warn(text)
             case Done():
                 sink.end(name)
-                hand.unit = None
+                hand.unit, self._vain_starts = None, 0
                 for job in sorted(hand.undecided):  # there is none, unless something is wrong with the worker
                     self._give_up(unit.jobs[job], "its worker gave no answer", "running its unit", 0.0, name)
 
@@ -244,13 +254,14 @@ class Crew(Generic[W]):
 
     def _bury(self, hand: _Hand[W], why: str) -> None:
         unit, name = hand.unit, hand.worker.name
-        if not hand.ready and not hand.worker.lost:
-            self._failed_starts += 1
-            if self._failed_starts >= _FAILED_STARTS:
-                raise EngineError(f"no worker comes up; the last one: {why}")
+        if not hand.began:
+            self._vain_starts, self._vain = self._vain_starts + 1, why
         if unit is None:
             return
         self._sink.end(name)
+        if not hand.began and not hand.silent:
+            self._waiting.appendleft(unit)
+            return
         if hand.worker.lost and unit.lost + 1 < _LOSSES:
             left = tuple(unit.jobs[job] for job in sorted(hand.undecided))
             if left:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from falsifier.campaign.plan import Job, QueryFile
 from falsifier.campaign.units import Unit
+from falsifier.errors import InputError
+from falsifier.input_file import MODEL, demand_size, limit_or, opened
 from falsifier.network.external_files import with_external_data
 
 
@@ -24,8 +26,8 @@ class Parcel:
     files: Mapping[str, Path]
 
     def read(self) -> dict[str, bytes]:
-        """What they hold. Raises OSError."""
-        return {name: path.read_bytes() for name, path in self.files.items()}
+        """What they hold. Raises InputError for what is no file any more, OSError where reading fails."""
+        return {name: _content(path) for name, path in self.files.items()}
 
 
 class Parcels:
@@ -77,8 +79,15 @@ def _parcel(path: Path) -> Parcel | None:
     digest = hashlib.sha256()
     try:
         for name, file in files.items():
-            with file.open("rb") as stream:
+            with opened(file) as stream:
+                if file is path:  # what its tensors lie in may be larger
+                    demand_size(stream, str(file), limit_or(MODEL))
                 digest.update(f"{name}\0{hashlib.file_digest(stream, 'sha256').hexdigest()}\0".encode())
-    except OSError:
+    except (InputError, OSError):
         return None
     return Parcel(digest.hexdigest(), files)
+
+
+def _content(path: Path) -> bytes:
+    with opened(path) as file:
+        return file.read()

@@ -22,7 +22,7 @@ from typing import Any
 from falsifier.campaign.executors import Sink
 from falsifier.campaign.executors.crew import GRACE, Crew
 from falsifier.campaign.executors.machine import descendants
-from falsifier.campaign.executors.messages import Message, Ready, Setup
+from falsifier.campaign.executors.messages import Done, Message, Ready, Setup
 from falsifier.campaign.executors.parcels import Parcels
 from falsifier.campaign.stack import Settings
 from falsifier.campaign.units import Unit
@@ -58,7 +58,7 @@ class Ray:
         self.width = workers or 1  # until the cluster is known
 
     def prepare(self, settings: Settings) -> None:
-        settings.demand_portfolio()
+        settings.demand_search()
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
         if self._address is None:
@@ -151,7 +151,7 @@ class _Store:
             if parcel.key not in self._held:
                 try:
                     held = parcel.read()
-                except OSError:  # gone since it was looked at
+                except (InputError, OSError):  # gone since it was looked at
                     continue
                 self._held[parcel.key] = self._ray.put(held), sum(map(len, held.values()))
             self._held.move_to_end(parcel.key)
@@ -173,15 +173,16 @@ class _Hired:
         self._ready = False
         self._ended: str | None = None
         self._given: Any = None
-        self.told = host.hear.remote(_LISTEN)
+        # what it will tell; None while it rests, since a unit that is given waits for whoever is listening
+        self.told: Any = host.hear.remote(_LISTEN)
 
     def give(self, unit: Unit) -> None:
         places, files = self._store.send(unit)
         self._given = self._host.give.remote(unit.shipped(), places, files)
+        self.told = self._host.hear.remote(_LISTEN)
 
     def hear(self) -> list[Message]:
-        waited, _ = self._ray.wait([self.told], timeout=0)
-        if not waited or self._ended is not None:
+        if self.told is None or self._ended is not None or not self._ray.wait([self.told], timeout=0)[0]:
             return []
         errors = self._ray.exceptions
         try:
@@ -189,7 +190,7 @@ class _Hired:
             if self._given is not None:  # comes before what was heard after it
                 done, _ = self._ray.wait([self._given], timeout=0)
                 if done:
-                    self._ray.get(self._given)
+                    self.lost = not self._ray.get(self._given)  # it had ended before: its unit is not to blame
                     self._given = None
         except errors.RayActorError as error:
             self.lost = self._ready or self.lost
@@ -201,8 +202,9 @@ class _Hired:
             return []
         self._ended, self.worn = heard.ended, heard.worn
         self._ready = self._ready or any(isinstance(message, Ready) for message in heard.messages)
-        self.told = self._host.hear.remote(_LISTEN)
         messages: list[Message] = heard.messages
+        resting = any(isinstance(message, Ready | Done) for message in messages)
+        self.told = None if resting else self._host.hear.remote(_LISTEN)
         return messages
 
     def ended(self) -> str | None:
@@ -210,7 +212,7 @@ class _Hired:
 
     def kill(self, why: str) -> None:
         if not self._ready:  # no node had room for it, or it never came up there
-            self.lost, self._ended = True, why or "there was no room for it"
+            self.lost, self._ended = True, f"{why}: has the cluster room for it?"
             self._ray.kill(self._host)
         else:
             self._host.kill.remote(why)
@@ -240,7 +242,9 @@ class _Hiring:
         return self._hired[-1]
 
     def wait(self, workers: Sequence[_Hired], seconds: float) -> None:
-        self._ray.wait([worker.told for worker in workers], timeout=seconds)
+        told = [worker.told for worker in workers if worker.told is not None]
+        if told:
+            self._ray.wait(told, timeout=seconds)
 
     def dismiss(self) -> None:
         """End all hosts."""

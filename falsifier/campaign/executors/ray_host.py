@@ -47,9 +47,9 @@ class Host:
         made = environment(seat, cores, setup.settings.device)
         self._child = Child(name, replace(setup, cores=cores), made, memory)
 
-    def give(self, unit: Unit, places: Mapping[Path, str], files: Mapping[str, Any]) -> None:
-        """Let the worker run a unit. places: of each path the parcel that it is the first file of; files: references to
-        what is in the parcels, fetched where this node has not had them.
+    def give(self, unit: Unit, places: Mapping[Path, str], files: Mapping[str, Any]) -> bool:
+        """Let the worker run a unit; False where it has ended already. places: of each path the parcel that it is the
+        first file of; files: references to what is in the parcels, fetched where this node has not had them.
         """
         import ray
 
@@ -58,7 +58,9 @@ class Host:
             self._folder.put(key, held)
         here = {path: self._folder.path / key / path.name for path, key in places.items()}
         self._names = {str(there): str(path) for path, there in here.items()}
+        alive = self._child.alive
         self._child.give(moved(unit, here))
+        return alive
 
     def hear(self, seconds: float) -> Heard:
         """What the worker has told; waits so long for something."""
