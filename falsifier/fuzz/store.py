@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -34,10 +36,32 @@ create table if not exists progress (run integer, seconds real, record text not 
 """
 
 
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """What SQLite has to say about a session, as InputError in one line."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        text = str(error)
+        if "locked" in text or "busy" in text:
+            raise InputError(
+                f"{path}: another process is using it: wait for that one, or choose another --out"
+            ) from None
+        raise InputError(f"{path}: cannot be used ({text}): choose another --out") from None
+    except sqlite3.DatabaseError as error:
+        raise _damaged(path, str(error)) from None
+
+
+def _damaged(path: Path, what: str) -> InputError:
+    what = " ".join(what.split())
+    return InputError(f"{path}: is damaged ({what}): put a copy in its place, or begin anew with another --out")
+
+
 class Store:
     """`identity`: what must be the same when a session goes on: the model's digest, the objective, the starts.
 
-    Raises InputError where the folder holds another session, holds one and `resume` is not asked for, or is in use.
+    Raises InputError where the folder holds another session, holds one and `resume` is not asked for, is damaged, or is
+    in use; its methods do where the database does not take or give what they are for.
     """
 
     def __init__(self, folder: Path, identity: dict[str, Any], *, resume: bool) -> None:
@@ -47,30 +71,60 @@ class Store:
             raise InputError(f"{folder}: holds a session already: go on with --resume, or choose another --out")
         if resume and not path.exists():
             raise InputError(f"{folder}: holds no session to resume")
+        self._path = path
         try:
             (folder / HITS).mkdir(parents=True, exist_ok=True)
-            self._database = sqlite3.connect(path, timeout=0.5, isolation_level=None)
-            self._database.executescript(_TABLES)
-            self._database.execute("pragma locking_mode = exclusive")
-            self._database.execute("pragma journal_mode = wal")
-            self._database.execute("pragma synchronous = normal")
-            self._database.execute("begin immediate")
         except OSError as error:
             raise InputError(f"{folder}: cannot be written ({error.strerror}): choose another --out") from None
-        except sqlite3.Error as error:
-            raise InputError(f"{path}: cannot be used ({error}): another process may be using it") from None
+        with _told(path):
+            self._database = sqlite3.connect(path, timeout=0.5, isolation_level=None)
+            try:
+                self._open(identity)
+            except BaseException:
+                self._database.close()
+                raise
+        self._written = time.monotonic()
+        self._started = time.monotonic()
+
+    def _open(self, identity: dict[str, Any]) -> None:
+        self._demand_sound()
+        self._database.executescript(_TABLES)
+        self._database.execute("pragma locking_mode = exclusive")
+        self._database.execute("pragma journal_mode = wal")
+        self._database.execute("pragma synchronous = normal")
+        self._database.execute("begin immediate")
         text = json.dumps(identity, sort_keys=True)
         known = self._meta("identity")
         if known is not None and known != text:
-            differs = [k for k, v in identity.items() if json.loads(known).get(k) != v]
-            raise InputError(f"{folder}: is a session with another {' and '.join(differs)}: choose another --out")
+            before = self._record(known)
+            differs = [k for k, v in identity.items() if before.get(k) != v]
+            raise InputError(f"{self.folder}: is a session with another {' and '.join(differs)}: choose another --out")
         self._put("identity", text)
-        self.run = int(self._meta("runs") or 0)
+        runs = self._meta("runs") or "0"
+        if not runs.isdecimal():
+            raise _damaged(self._path, f"{runs[:40]!r} runs")
+        self.run = int(runs)
         self._put("runs", str(self.run + 1))
-        self._written = time.monotonic()
-        self._started = time.monotonic()
-        self.earlier: dict[str, Any] = json.loads(self._meta("progress") or "{}")
+        self.earlier: dict[str, Any] = self._record(self._meta("progress") or "{}")
         self._commit()
+
+    def _demand_sound(self) -> None:
+        """Raises InputError for another program's database, before anything is written to it, and for damage."""
+        names = {str(n) for (n,) in self._database.execute("select name from sqlite_master where type = 'table'")}
+        if names and not {"meta", "entries", "hits", "progress"} <= names:
+            raise InputError(f"{self._path}: is no session of falsifier fuzz: choose another --out")
+        (sound,) = self._database.execute("pragma quick_check(1)").fetchone()
+        if sound != "ok":
+            raise _damaged(self._path, str(sound))
+
+    def _record(self, text: str) -> dict[str, Any]:
+        try:
+            record = json.loads(text)
+        except ValueError as error:
+            raise _damaged(self._path, str(error)) from None
+        if not isinstance(record, dict):
+            raise _damaged(self._path, f"{text[:40]!r} is no record")
+        return record
 
     def _meta(self, key: str) -> str | None:
         row = self._database.execute("select value from meta where key = ?", (key,)).fetchone()
@@ -98,14 +152,16 @@ class Store:
             )
             for i in at
         ]
-        self._database.executemany("insert or replace into entries values (?, ?, ?, ?, ?, ?, ?)", rows)
+        with _told(self._path):
+            self._database.executemany("insert or replace into entries values (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def note_hit(self, hit: Hit, record: dict[str, Any]) -> None:
         """A hit, at once."""
-        self._database.execute(
-            "insert or replace into hits values (?, ?)", (hit.finding.cause, json.dumps(record, allow_nan=True))
-        )
-        self._commit()
+        with _told(self._path):
+            self._database.execute(
+                "insert or replace into hits values (?, ?)", (hit.finding.cause, json.dumps(record, allow_nan=True))
+            )
+            self._commit()
 
     def tick(self, progress: Progress, *, force: bool = False) -> None:
         """Commit where half a second has passed."""
@@ -114,25 +170,33 @@ class Store:
             return
         self._written = now
         text = json.dumps(asdict(progress))
-        self._put("progress", text)
-        self._database.execute("insert into progress values (?, ?, ?)", (self.run, now - self._started, text))
-        self._commit()
+        with _told(self._path):
+            self._put("progress", text)
+            self._database.execute("insert into progress values (?, ?, ?)", (self.run, now - self._started, text))
+            self._commit()
 
     def hits(self) -> dict[str, dict[str, Any]]:
         """Records of hits by cause, of this and earlier runs."""
-        rows = self._database.execute("select cause, record from hits order by rowid").fetchall()
-        return {cause: json.loads(record) for cause, record in rows}
+        with _told(self._path):
+            rows = self._database.execute("select cause, record from hits order by rowid").fetchall()
+        return {cause: self._record(record) for cause, record in rows}
 
     def restore(self, entries: Entries) -> Array:
         """Entries of earlier runs behind the starts, the latest where there are too many. Returns their vectors."""
         room = entries.limit // 2
-        rows = self._database.execute(
-            "select id, point, vector, parent, oldest, depth, score from entries where id >= ? "
-            "order by id desc limit ?",
-            (entries.starts, room),
-        ).fetchall()[::-1]
+        with _told(self._path):
+            rows = self._database.execute(
+                "select id, point, vector, parent, oldest, depth, score from entries where id >= ? "
+                "order by id desc limit ?",
+                (entries.starts, room),
+            ).fetchall()[::-1]
         if not rows:
             return entries.vectors[:0]
+        for column, array in ((1, entries.points), (2, entries.vectors)):
+            size = array.shape[1] * array.dtype.itemsize
+            wrong = next((r for r in rows if not isinstance(r[column], bytes) or len(r[column]) != size), None)
+            if wrong is not None:
+                raise _damaged(self._path, f"entry {wrong[0]} is not of {size} bytes")
         points = np.stack([np.frombuffer(r[1], entries.points.dtype) for r in rows])
         vectors = np.stack([np.frombuffer(r[2], entries.vectors.dtype) for r in rows])
         place = {r[0]: entries.count + i for i, r in enumerate(rows)} | {i: i for i in range(entries.starts)}
@@ -150,5 +214,6 @@ class Store:
 
     def close(self) -> None:
         """Commit and let go of the database."""
-        self._database.execute("commit")
-        self._database.close()
+        with _told(self._path):
+            self._database.execute("commit")
+            self._database.close()

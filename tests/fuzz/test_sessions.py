@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import models
@@ -69,6 +72,78 @@ def test_sessions_that_do_not_fit_are_said(model: Path, tmp_path: Path) -> None:
         fuzz(settings(model, tmp_path / "s"))
     with pytest.raises(InputError, match="another objective"):
         fuzz(settings(model, tmp_path / "s", resume=True, objective="range:0,1"))
+
+
+@pytest.fixture(scope="module")
+def session(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a session with entries and a hit."""
+    out = tmp_path_factory.mktemp("session") / "s"
+    fuzz(settings(model, out, max_evaluations=1000, threshold=1e-4))
+    return out
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _overwritten(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[100 : len(data) : 7] = bytes(len(range(100, len(data), 7)))
+    path.write_bytes(data)
+
+
+def _text(path: Path) -> None:
+    path.write_bytes(b"not a database, whatever its name says" * 50)
+
+
+def _changed(statement: str) -> Callable[[Path], None]:
+    def change(path: Path) -> None:
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute(statement)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (_cut, "is damaged"),
+        (_overwritten, "is damaged"),
+        (_text, "is damaged (file is not a database)"),
+        (_changed("update entries set point = x'00' where id = (select max(id) from entries)"), "is damaged (entry "),
+        (_changed("update entries set vector = 'text' where id = (select max(id) from entries)"), "is damaged (entry "),
+        (_changed("update meta set value = '{' where key = 'progress'"), "is damaged"),
+        (_changed("update meta set value = 'many' where key = 'runs'"), "is damaged ('many' runs)"),
+        (_changed("update hits set record = '['"), "is damaged"),
+        (_changed("drop table meta"), "is no session of falsifier fuzz: choose another --out"),
+        (_changed("alter table entries rename column vector to other"), "cannot be used"),
+    ],
+)
+def test_a_damaged_session_is_said_with_its_file_and_a_remedy(
+    model: Path, session: Path, tmp_path: Path, damage: Callable[[Path], None], said: str
+) -> None:
+    shutil.copytree(session, tmp_path / "s")
+    database = tmp_path / "s" / "session.sqlite"
+    damage(database)
+    before = database.read_bytes()
+    with pytest.raises(InputError) as raised:
+        fuzz(settings(model, tmp_path / "s", resume=True))
+    text = str(raised.value)
+    assert text.startswith(f"{database}: {said}"), text
+    assert "another process" not in text
+    assert "another --out" in text
+    assert len(text.splitlines()) == 1
+    if "no session" in said:
+        assert database.read_bytes() == before
+
+
+def test_a_session_in_use_is_said(model: Path, session: Path, tmp_path: Path) -> None:
+    shutil.copytree(session, tmp_path / "s")
+    with closing(sqlite3.connect(tmp_path / "s" / "session.sqlite", isolation_level=None)) as database:
+        database.execute("pragma locking_mode = exclusive")
+        database.execute("begin exclusive")
+        with pytest.raises(InputError, match="another process is using it"):
+            fuzz(settings(model, tmp_path / "s", resume=True))
 
 
 def command(*arguments: str) -> list[str]:

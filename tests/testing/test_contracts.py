@@ -9,6 +9,7 @@ import pytest
 from falsifier.arrays import Array, Rng
 from falsifier.search.batch import Batch
 from falsifier.search.coverage.coverage import Coverage
+from falsifier.search.coverage.neighbours import Neighbours
 from falsifier.search.coverage.neurons import Neurons
 from falsifier.search.coverage.patterns import Patterns
 from falsifier.search.energy import DecayingEnergy, Energy, PaperEnergy
@@ -48,10 +49,10 @@ class TestScalings(ScalingContract):
         return self.part
 
 
-@pytest.mark.parametrize("kind", [Neurons, Patterns])
+@pytest.mark.parametrize("kind", [Neurons, Patterns, Neighbours])
 class TestCoverages(CoverageContract):
     @pytest.fixture(autouse=True)
-    def _kind(self, kind: type[Neurons] | type[Patterns]) -> None:
+    def _kind(self, kind: type[Neurons] | type[Patterns] | type[Neighbours]) -> None:
         self.kind = kind
 
     def make(self) -> Coverage:
