@@ -6,6 +6,7 @@ Made without importing onnx, so that the first evaluation comes as early as it c
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -90,6 +91,7 @@ class Reference:
             self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except runtime.errors() as error:
             raise InputError(f"{self.origin}: onnxruntime cannot load this model: {_explain(error)}") from error
+        runtime.give_back(os.path.getsize(model) if isinstance(model, str) else len(model))
         self.inputs = self._read_inputs(shapes)
         self.n = sum(i.size for i in self.inputs)
         self.dtype = np.dtype(np.float64 if any(i.dtype == np.float64 for i in self.inputs) else np.float32)
