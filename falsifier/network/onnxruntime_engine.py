@@ -7,8 +7,9 @@ seed; outputs, objective and its gradient. torch is never imported.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -66,8 +67,8 @@ class OnnxruntimeEngine:
         try:
             if self._adjoint.gradient is not None:
                 self._ascent(Reduction.HINGE)
-        except (UnsupportedError, EngineError) as error:
-            self.why_no_gradient = str(error)
+        except (UnsupportedError, EngineError, MemoryError) as error:
+            self.why_no_gradient = str(error) or "it does not fit into memory"
             return False
         return True
 
@@ -246,7 +247,7 @@ class OnnxruntimeEngine:
 class Session:
     """A session whose failures are this package's exceptions."""
 
-    def __init__(self, session: Any, fed: dict[str, Array]) -> None:
+    def __init__(self, session: Any, fed: Mapping[str, Array] = MappingProxyType({})) -> None:
         """`fed`: inputs that are the same in every run."""
         self._session, self._fed = session, fed
         self._inputs = {i.name for i in session.get_inputs()}

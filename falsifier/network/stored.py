@@ -10,8 +10,9 @@ import math
 import mmap
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +76,7 @@ def reader(path: Path | None, data: bytes | None, origin: str, limit: int) -> It
 class _Reader:
     """Reads initializers: `file` or `data` holds the model itself, `folder` what lies beside it."""
 
-    def __init__(self, file: BinaryIO | None, data: bytes | None, folder: Path | None, origin: str) -> None:
+    def __init__(self, file: BufferedReader | None, data: bytes | None, folder: Path | None, origin: str) -> None:
         self._file, self._data, self._folder, self._origin = file, data, folder, origin
 
     def __call__(self, proto: Any) -> NDArray[Any]:
@@ -102,7 +103,8 @@ class _Reader:
         array = np.empty(count, dtype)
         with self._open(location) as file:
             file.seek(offset)
-            if file.readinto(memoryview(array.view(np.uint8))) != array.nbytes:  # type: ignore[attr-defined]
+            into: Any = array.view(np.uint8)
+            if file.readinto(into) != array.nbytes:
                 raise InputError(
                     f"{self._origin}: the data of initializer {proto.name!r} is cut off: export the model again"
                 )
@@ -114,7 +116,7 @@ class _Reader:
             return file.read(length)
 
     @contextmanager
-    def _open(self, location: str) -> Iterator[BinaryIO]:
+    def _open(self, location: str) -> Iterator[BufferedReader]:
         """A file that tensors lie in. Where it may lie onnxruntime has judged, which has loaded the model before."""
         if location == _HERE:
             assert self._file is not None

@@ -8,6 +8,7 @@ versions refuse most of this themselves; older ones that are supported allocate,
 
 from __future__ import annotations
 
+import errno
 import math
 import mmap
 import os
@@ -43,6 +44,10 @@ def vet(model: str | bytes, folder: str | None, origin: str) -> None:
                 _vet(data, str(Path(model).parent), os.path.realpath(model), origin)
     except MalformedError:
         return
+    except OSError as error:
+        if error.errno == errno.ENOMEM:  # no address space
+            raise MemoryError(f"{origin}: does not fit into memory") from None
+        raise
 
 
 def _vet(data: Data, folder: str | None, real: str | None, origin: str) -> None:
