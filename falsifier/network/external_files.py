@@ -37,6 +37,11 @@ def with_external_data(model: Path) -> Iterator[Path]:
 def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
     """All tensors of a graph and of the graphs inside its nodes."""
     yield from graph.initializer
+    yield from inner_tensors(graph)
+
+
+def inner_tensors(graph: GraphProto) -> Iterator[TensorProto]:
+    """The tensors inside of a graph's nodes, and of the graphs that they hold."""
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.HasField("t"):

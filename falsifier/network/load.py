@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
@@ -74,27 +75,51 @@ class Network:
     def lowered(self) -> Lowered:
         """The batched program. Raises UnsupportedError where the model cannot be lowered."""
         from falsifier.network.lowering import lower
+        from falsifier.network.stored import reader
 
-        return lower(self.proto(), [i.shape for i in self.reference.inputs], self.hidden)
+        shapes = [i.shape for i in self.reference.inputs]
+        with reader(self.path, self._data, self.origin, limit_or(MODEL)) as (text, read), self._explained():
+            return lower(self._message(text), shapes, self.hidden, read)
 
     def proto(self) -> Any:
         """The model as a ModelProto, external data included (imports onnx).
 
         Raises InputError where it cannot be read, UnsupportedError for external data that onnx refuses.
         """
+        with self._explained():
+            model = self._message(self.data)
+            if self.path is not None:
+                _attach(model, self.path.parent)
+        return model
+
+    def _message(self, text: bytes) -> Any:
+        """The model of some bytes, with the external data that lies inside of subgraphs."""
         import onnx
         from google.protobuf.message import DecodeError
 
+        from falsifier.network.external_files import inner_tensors
+
         try:
-            model = onnx.load_model_from_string(self.data)
+            model = onnx.load_model_from_string(text)
             if self.path is not None:
-                _attach(model, self.path.parent)
-                onnx.load_external_data_for_model(model, str(self.path.parent))  # what is left, inside of subgraphs
+                for tensor in inner_tensors(model.graph):
+                    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                        onnx.external_data_helper.load_external_data_for_tensor(tensor, str(self.path.parent))
+                        tensor.data_location = onnx.TensorProto.DEFAULT
+                        del tensor.external_data[:]
         except onnx.checker.ValidationError as error:
             raise UnsupportedError(f"{self.origin}: {' '.join(str(error).split())}") from error
-        except (DecodeError, OSError, ValueError) as error:
+        except (DecodeError, ValueError) as error:
             raise InputError(f"{self.origin}: this model cannot be read: {' '.join(str(error).split())}") from error
         return model
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Name the model where a file of its external data cannot be read."""
+        try:
+            yield
+        except OSError as error:
+            raise InputError(f"{self.origin}: this model cannot be read: {' '.join(str(error).split())}") from error
 
     def shaped(self, shapes: Sequence[tuple[int, ...]] | None, hidden: Sequence[str] = ()) -> Network:
         """This network with concrete input shapes, one per input in the model's order, and with hidden tensors."""

@@ -8,12 +8,13 @@ in float32.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from falsifier.errors import UnsupportedError
 from falsifier.network import model as reading
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from falsifier.network.hidden_lengths import Hidden
 
 INPUT = "x"  # the program's input: flat points [b, n]
+
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -75,10 +78,15 @@ class Lowered:
         return self.y.size
 
 
-def lower(model: Any, shapes: Sequence[Shape] | None = None, hidden: Sequence[str] = ()) -> Lowered:
+def lower(
+    model: Any,
+    shapes: Sequence[Shape] | None = None,
+    hidden: Sequence[str] = (),
+    read: Callable[[Any], Array] = reading.tensor,
+) -> Lowered:
     """Lower a `ModelProto`. `shapes` are those of one sample's inputs; without them, open dimensions are 1.
 
-    `hidden`: inner tensors, by name, that come before the outputs.
+    `hidden`: inner tensors, by name, that come before the outputs. `read`: gives the array of an initializer.
     Raises UnsupportedError, with a one-line reason, for a model that has no batched program.
     """
     if model.functions:
@@ -93,7 +101,7 @@ def lower(model: Any, shapes: Sequence[Shape] | None = None, hidden: Sequence[st
     build = Builder()
     x = build.input(INPUT, (sum(i.size for i in infos),), dtype)
     values = split(build, x, infos)
-    scope = _Scope({i.name: v for i, v in zip(infos, values, strict=True)}, graph)
+    scope = _Scope({i.name: v for i, v in zip(infos, values, strict=True)}, graph, read=read)
     opsets = {o.domain: o.version for o in model.opset_import}
     walk = _Walk(build)
     names = [*hidden, *(o.name for o in graph.output)]
@@ -111,8 +119,15 @@ def lower(model: Any, shapes: Sequence[Shape] | None = None, hidden: Sequence[st
 class _Scope(dict[str, Operand]):
     """Tensors by name. Initializers are decoded when first read, names of an enclosing graph are found there."""
 
-    def __init__(self, known: dict[str, Operand], graph: Any = None, parent: _Scope | None = None) -> None:
+    def __init__(
+        self,
+        known: dict[str, Operand],
+        graph: Any = None,
+        parent: _Scope | None = None,
+        read: Callable[[Any], Array] = reading.tensor,
+    ) -> None:
         super().__init__(known)
+        self._read = read
         self._initializers = {i.name: i for i in graph.initializer} if graph is not None else {}
         self._sparse = {i.values.name for i in graph.sparse_initializer} if graph is not None else set()
         self._parent = parent
@@ -126,7 +141,7 @@ class _Scope(dict[str, Operand]):
 
     def __missing__(self, name: str) -> Operand:
         if name in self._initializers:
-            self[name] = reading.tensor(self._initializers[name])
+            self[name] = self._read(self._initializers[name])
             return self[name]
         if name in self._sparse:
             raise UnsupportedError(f"tensor {name!r} is a sparse initializer")

@@ -47,7 +47,7 @@ class _Copy:
         self._names = {"": "", part.x.name: x.name}
         for name, constant in program.constants.items():
             self._names[name] = shared + name
-            build.program.constants[shared + name] = constant
+            build.adopt(shared + name, constant)
         for name, origin in program.dequantized.items():
             build.program.dequantized[shared + name] = origin
         for name, value in program.values.items():

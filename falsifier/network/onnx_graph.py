@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +19,11 @@ _OPSET_OF_QUANTISED = 20
 
 @dataclass(frozen=True)
 class Graph:
-    """A serialised model, and the constants that it expects to be handed over beside it."""
+    """A serialised model, the constants that it expects to be handed over beside it, and those fed with every run."""
 
     model: bytes
     shared: dict[str, NDArray[Any]]
+    fed: dict[str, NDArray[Any]]
 
 
 def write_graph(
@@ -32,15 +33,17 @@ def write_graph(
     primitives: Sequence[Primitive] | None = None,
     *,
     as_integers: bool = False,
+    fed: Collection[str] = (),
 ) -> Graph:
     """The model that computes `outputs` from those of `inputs` that they need. Lane axes are symbolic.
 
     `primitives`: those to take instead of the program's, in execution order. `as_integers`: constants of a quantised
     model stay integers behind a DequantizeLinear, so that onnxruntime uses its integer kernels as in the original.
+    `fed`: names of constants that become inputs of the model, so that no session copies them.
     """
     from onnx import GraphProto
 
-    part = _part(program, primitives, [v.name for v in outputs], as_integers=as_integers)
+    part = _part(program, primitives, [v.name for v in outputs], as_integers=as_integers, fed=fed)
     graph = GraphProto(
         name="program",
         node=part.nodes,
@@ -52,12 +55,17 @@ def write_graph(
 
 
 def write_loop(
-    program: Program, primitives: Sequence[Primitive], state: Sequence[tuple[Value, Value]], going: Value
+    program: Program,
+    primitives: Sequence[Primitive],
+    state: Sequence[tuple[Value, Value]],
+    going: Value,
+    *,
+    fed: Collection[str] = (),
 ) -> Graph:
     """A model that runs the primitives up to `steps` (an input) times, until `going` is false.
 
     `state`: values before and after one run of them. The model's inputs are called as those, its outputs as those with
-    `_after`; inputs that do not change are the program's other ones.
+    `_after`; inputs that do not change are the program's other ones. `fed` as in `write_graph`.
     """
     from onnx import GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
@@ -67,7 +75,7 @@ def write_loop(
             info.type.tensor_type.shape.SetInParent()
         return info
 
-    part = _part(program, primitives, [going.name, *(after.name for _, after in state)])
+    part = _part(program, primitives, [going.name, *(after.name for _, after in state)], fed=fed)
     kinds = [_kind(now) for now, _ in state]
     made = {now.name for now, _ in state} | {name for primitive in primitives for name in primitive.outputs}
     body = GraphProto(
@@ -110,18 +118,27 @@ class _Part:
     read: set[str]
     initializers: list[Any]
     shared: dict[str, NDArray[Any]]
+    fed: dict[str, NDArray[Any]]
     opset: int
 
     def model(self, graph: Any) -> Graph:
-        from onnx import ModelProto
+        from onnx import ModelProto, helper
 
+        for name, array in self.fed.items():
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            graph.input.append(helper.make_tensor_value_info(name, kind, array.shape))
         model = ModelProto(ir_version=10, graph=graph)
         model.opset_import.add(domain="", version=self.opset)
-        return Graph(model.SerializeToString(), self.shared)
+        return Graph(model.SerializeToString(), self.shared, self.fed)
 
 
 def _part(
-    program: Program, primitives: Sequence[Primitive] | None, outputs: Sequence[str], *, as_integers: bool = False
+    program: Program,
+    primitives: Sequence[Primitive] | None,
+    outputs: Sequence[str],
+    *,
+    as_integers: bool = False,
+    fed: Collection[str] = (),
 ) -> _Part:
     """Those of the program's or the given primitives that lead to some outputs."""
     from onnx import NodeProto
@@ -144,6 +161,7 @@ def _part(
             node = NodeProto(op_type="DequantizeLinear", input=list(parts), output=[name])
             node.attribute.extend(_attributes({"axis": origin.axis} if origin.scale.ndim else {}))
             nodes.insert(0, node)
+    given = {name: np.ascontiguousarray(constants.pop(name)) for name in sorted(constants.keys() & set(fed))}
     shared: dict[str, NDArray[Any]] = {}
     initializers = []
     for name, array in constants.items():
@@ -152,7 +170,7 @@ def _part(
             shared[name] = np.ascontiguousarray(array)
     wide = any(a.dtype.name in ("int16", "uint16") for a in constants.values())
     opset = OPSET if wide or not _quantises(kept) else _OPSET_OF_QUANTISED
-    return _Part(nodes, read, initializers, shared, opset)
+    return _Part(nodes, read, initializers, shared, given, opset)
 
 
 def _kind(value: Value) -> Any:

@@ -7,8 +7,9 @@ seed; outputs, objective and its gradient. torch is never imported.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,9 @@ from falsifier.errors import EngineError, UnsupportedError
 from falsifier.network import runtime
 from falsifier.network.adjoint import add_adjoint
 from falsifier.network.lowering import Lowered
-from falsifier.network.objective_graph import ObjectiveValues, add_objective
+from falsifier.network.objective_graph import HARD, ObjectiveValues, add_objective
 from falsifier.network.observation import Layer, Observer, Watch, layers_of, probes
-from falsifier.network.onnx_graph import Graph, write_graph, write_loop
+from falsifier.network.onnx_graph import SHARED_BYTES, Graph, write_graph, write_loop
 from falsifier.network.program import WINDOW, Builder, Primitive, Value, needed_primitives
 from falsifier.network.walk import Kind
 from falsifier.objective import Ascent, ObjectiveForm, Reduction
@@ -29,6 +30,8 @@ Array = NDArray[Any]
 
 _SEED = "seed"
 _SMALL = 1e6  # multiplications of a lane
+_LARGE = 1 << 24  # bytes of constants from which one session has all objectives that a search follows
+_HEAVY = 1 << 26  # bytes of matrices from which they are not copied
 
 
 class OnnxruntimeEngine:
@@ -50,10 +53,12 @@ class OnnxruntimeEngine:
         self.threads = threads or suggested_threads(lowered)
         self.why_no_gradient: str | None = None
         self._shared: dict[int, tuple[Array, Any]] = {}
-        graph = write_graph(lowered.program, [lowered.x], [lowered.y], as_integers=True)
+        self._fed = _matrices(lowered)
+        graph = write_graph(lowered.program, [lowered.x], [lowered.y], as_integers=True, fed=self._fed)
         self._forward = self._session(graph, fuse_integers=True)
         self._inner: dict[tuple[str, ...], Session] = {}
-        self._ascents: dict[Reduction, Session] = {}
+        self._ascents: dict[tuple[Reduction, ...], Session] = {}
+        self._large = sum(a.nbytes for a in lowered.program.constants.values()) >= _LARGE
         self._walks: dict[Kind, Session] = {}
 
     @cached_property
@@ -62,8 +67,8 @@ class OnnxruntimeEngine:
         try:
             if self._adjoint.gradient is not None:
                 self._ascent(Reduction.HINGE)
-        except (UnsupportedError, EngineError) as error:
-            self.why_no_gradient = str(error)
+        except (UnsupportedError, EngineError, MemoryError) as error:
+            self.why_no_gradient = str(error) or "it does not fit into memory"
             return False
         return True
 
@@ -114,7 +119,7 @@ class OnnxruntimeEngine:
         probed = probes(self._lowered, watched)
         distinct = {value.name: value for value in probed.outputs}
         values = [probed.build.program.values[name] for name in distinct]
-        session = self._session(write_graph(probed.build.program, [self._lowered.x], values))
+        session = self._session(write_graph(probed.build.program, [self._lowered.x], values, fed=self._fed))
         names = [value.name for value in probed.outputs[1:]]
         place = {name: i for i, name in enumerate(distinct)}
 
@@ -144,6 +149,8 @@ class OnnxruntimeEngine:
             "scale": self.asarray(objective.scale),
             **self._window(len(x), window),
         }
+        if self._large:
+            feed[HARD] = np.full(len(x), objective.reduction is Reduction.HARD)
         y, slack, score, weight, *gradient = session.run(feed)
         return Ascent(y, slack, score, weight, _finite(gradient[0]) if gradient else np.zeros_like(x))
 
@@ -167,24 +174,26 @@ class OnnxruntimeEngine:
 
     @cached_property
     def _adjoint(self) -> _Adjoint:
-        return _Adjoint(self._lowered)
+        return _Adjoint(self._lowered, self._fed)
 
     @cached_property
     def _vjp(self) -> Session:
         lowered, adjoint = self._lowered, self._adjoint
         assert adjoint.gradient is not None
         inputs = [lowered.x, adjoint.seed, *adjoint.windows]
-        return self._session(write_graph(adjoint.build.program, inputs, [lowered.y, adjoint.gradient]))
+        return self._session(write_graph(adjoint.build.program, inputs, [lowered.y, adjoint.gradient], fed=self._fed))
 
     def _ascent(self, reduction: Reduction) -> Session:
-        if reduction not in self._ascents:
-            self._ascents[reduction] = self._session(self._adjoint.with_objective(reduction))
-        return self._ascents[reduction]
+        both = (Reduction.HINGE, Reduction.HARD)  # a large network is not held twice for them
+        reductions = both if self._large and reduction in both else (reduction,)
+        if reductions not in self._ascents:
+            self._ascents[reductions] = self._session(self._adjoint.with_objective(*reductions))
+        return self._ascents[reductions]
 
     def _inner_graph(self, values: list[Value]) -> Graph:
         """Values as stored; several lanes' worth of leading axes stay folded, and are unfolded outside."""
         program = self._lowered.program
-        return write_graph(program, [self._lowered.x], [program.values[v.name] for v in values])
+        return write_graph(program, [self._lowered.x], [program.values[v.name] for v in values], fed=self._fed)
 
     def _window(self, lanes: int, window: Array | None) -> dict[str, Array]:
         widths = self._adjoint.windows
@@ -231,19 +240,23 @@ class OnnxruntimeEngine:
             if runtime.is_out_of_memory(error):
                 raise MemoryError(runtime.one_line(error)) from error
             raise EngineError(f"onnxruntime does not take the batched program: {runtime.one_line(error)}") from error
-        return Session(session)
+        runtime.give_back(sum(array.nbytes for array in graph.shared.values()))
+        return Session(session, graph.fed)
 
 
 class Session:
     """A session whose failures are this package's exceptions."""
 
-    def __init__(self, session: Any) -> None:
-        self._session = session
+    def __init__(self, session: Any, fed: Mapping[str, Array] = MappingProxyType({})) -> None:
+        """`fed`: inputs that are the same in every run."""
+        self._session, self._fed = session, fed
         self._inputs = {i.name for i in session.get_inputs()}
         self.outputs = [o.name for o in session.get_outputs()]
 
     def run(self, feed: dict[str, Array]) -> list[Array]:
         try:
+            if self._fed:
+                feed = {**feed, **self._fed}
             if feed.keys() != self._inputs:  # what the program does not depend on is not an input of its model
                 feed = {name: value for name, value in feed.items() if name in self._inputs}
             results: list[Array] = self._session.run(self.outputs, feed)
@@ -257,9 +270,11 @@ class Session:
 class _Adjoint:
     """A program with its adjoint behind it. `gradient` is None where no gradient flows: it is zero everywhere."""
 
-    def __init__(self, lowered: Lowered) -> None:
-        """Raises UnsupportedError where a primitive on the way has no adjoint."""
-        self.lowered = lowered
+    def __init__(self, lowered: Lowered, fed: frozenset[str]) -> None:
+        """`fed`: constants that are no part of the models. Raises UnsupportedError where a primitive on the way has no
+        adjoint.
+        """
+        self.lowered, self._fed = lowered, fed
         self.build: Builder = lowered.builder.fork()
         self.split = len(self.build.program.primitives)  # where the adjoint begins
         self.seed = self.build.input(_SEED, lowered.y.stored, lowered.y.dtype)
@@ -269,14 +284,18 @@ class _Adjoint:
         program = self.build.program
         self.windows = [program.values[WINDOW]] if WINDOW in program.values else []
 
-    def with_objective(self, reduction: Reduction) -> Graph:
-        """(x, rows, offset, scale[, window]) -> (y, slack, score, weight[, gradient])."""
-        build, values, order = self._ordered(reduction)
+    def with_objective(self, *reductions: Reduction) -> Graph:
+        """(x, rows, offset, scale[, window]) -> (y, slack, score, weight[, gradient]).
+
+        Of several reductions, HINGE and HARD, `hard` `[b]` chooses for each lane.
+        """
+        build, values, order = self._ordered(*reductions)
         outputs = [self.lowered.y, values.slack, values.score, values.weight]
         if self.gradient is not None:
             outputs.append(self.gradient)
         inputs = [self.lowered.x, values.rows, values.offset, values.scale, *self.windows]
-        return write_graph(build.program, inputs, outputs, order)
+        inputs += [values.hard] if values.hard else []
+        return write_graph(build.program, inputs, outputs, order, fed=self._fed)
 
     def walk(self, kind: Kind) -> Graph:
         """Several steps as one run (`Engine.walk`). Raises UnsupportedError where no gradient flows."""
@@ -286,13 +305,14 @@ class _Adjoint:
             raise UnsupportedError("no gradient flows: nothing to walk along")
         build, values, order = self._ordered(kind.reduction)
         steps = WalkSteps(build, kind, self.lowered.x, self.lowered.y, self.gradient, values)
-        return write_loop(build.program, [*steps.before, *order, *steps.primitives], steps.state, steps.going)
+        whole = [*steps.before, *order, *steps.primitives]
+        return write_loop(build.program, whole, steps.state, steps.going, fed=self._fed)
 
-    def _ordered(self, reduction: Reduction) -> tuple[Builder, ObjectiveValues, list[Primitive]]:
+    def _ordered(self, *reductions: Reduction) -> tuple[Builder, ObjectiveValues, list[Primitive]]:
         """The program with an objective, and its primitives in execution order."""
         build = self.build.fork()
         end = len(build.program.primitives)
-        values = add_objective(build, self.lowered.y, reduction, _SEED)
+        values = add_objective(build, self.lowered.y, reductions, _SEED)
         primitives = build.program.primitives
         return build, values, [*primitives[: self.split], *primitives[end:], *primitives[self.split : end]]
 
@@ -307,6 +327,21 @@ def _finite(gradient: Array) -> Array:
         if math.isfinite(flat @ flat):
             return gradient
     return np.where(np.isfinite(gradient), gradient, gradient.dtype.type(0))
+
+
+def _matrices(lowered: Lowered) -> frozenset[str]:
+    """The names of large matrices that points are multiplied by, where these are so large that they are held once.
+
+    onnxruntime packs a matrix for its products: a copy for every session, and one for its transpose in the adjoint.
+    What is fed it takes where it lies.
+    """
+    constants, found = lowered.program.constants, dict[str, int]()
+    for primitive in lowered.program.primitives:
+        if primitive.op in ("Gemm", "MatMul") and primitive.inputs[1] in constants:
+            matrix = constants[primitive.inputs[1]]
+            if matrix.ndim == 2 and matrix.nbytes >= SHARED_BYTES:
+                found[primitive.inputs[1]] = matrix.nbytes
+    return frozenset(found if sum(found.values()) >= _HEAVY else ())
 
 
 def suggested_threads(lowered: Lowered) -> int:

@@ -129,6 +129,7 @@ class Builder:
     def __init__(self) -> None:
         self.program = Program()
         self._by_content: dict[tuple[str, Shape, bytes], str] = {}
+        self._same: dict[int, str] = {}
         self._views: dict[tuple[str, Shape, int], Value] = {}
         self._producers: dict[str, Primitive] = {}
         self._integers: dict[int, tuple[NDArray[Any], Dequantized]] = {}
@@ -145,7 +146,7 @@ class Builder:
             dict(program.values),
             dict(program.dequantized),
         )
-        copy._by_content, copy._views = dict(self._by_content), dict(self._views)
+        copy._by_content, copy._views, copy._same = dict(self._by_content), dict(self._views), dict(self._same)
         copy._producers, copy._count = dict(self._producers), self._count
         return copy
 
@@ -222,8 +223,10 @@ class Builder:
         return renamed
 
     def constant(self, array: NDArray[Any]) -> str:
-        """The name of a constant; small equal ones are shared."""
+        """The name of a constant; small equal ones are shared, and large ones that are the same array."""
         array = np.asarray(array)
+        if id(array) in self._same:
+            return self._same[id(array)]
         key = (array.dtype.str, array.shape, array.tobytes()) if array.size <= 64 else None
         if key is not None and key in self._by_content:
             return self._by_content[key]
@@ -234,7 +237,14 @@ class Builder:
             self.program.dequantized[name] = origin
         if key is not None:
             self._by_content[key] = name
+        else:
+            self._same[id(array)] = name  # the program keeps the array, so that no other has its id
         return name
+
+    def adopt(self, name: str, array: NDArray[Any]) -> None:
+        """A constant of another program under this name."""
+        self.program.constants[name] = array
+        self._same.setdefault(id(array), name)
 
     def note_dequantized(self, array: NDArray[Any], origin: Dequantized) -> None:
         """Remember what an array is made of, for when it becomes a constant of the program."""

@@ -6,6 +6,7 @@ Made without importing onnx, so that the first evaluation comes as early as it c
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -68,7 +69,7 @@ class Reference:
 
     `model` is a path (external data is found beside it) or the bytes of a model, whose external data lies in `folder`.
     `shapes` are the concrete shapes of the inputs where the model leaves dimensions open.
-    Raises InputError, in one line, for what onnxruntime cannot load.
+    Raises InputError, in one line, for what onnxruntime cannot load, MemoryError for what does not fit into memory.
     """
 
     def __init__(
@@ -89,7 +90,10 @@ class Reference:
         try:
             self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except runtime.errors() as error:
+            if runtime.is_out_of_memory(error):
+                raise MemoryError(f"{self.origin}: does not fit into memory: {runtime.one_line(error)}") from error
             raise InputError(f"{self.origin}: onnxruntime cannot load this model: {_explain(error)}") from error
+        runtime.give_back(os.path.getsize(model) if isinstance(model, str) else len(model))
         self.inputs = self._read_inputs(shapes)
         self.n = sum(i.size for i in self.inputs)
         self.dtype = np.dtype(np.float64 if any(i.dtype == np.float64 for i in self.inputs) else np.float32)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from typing import Any
 
+_MUCH = 1 << 24  # bytes
 _PLACE = re.compile(r"/\S+\.(?:cc|h|cpp|cu):\d+ ")
 
 
@@ -14,6 +16,19 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def give_back(size: int) -> None:
+    """Return freed memory to the system after `size` bytes of weights were loaded, where that is much.
+
+    glibc keeps what onnxruntime frees while it reads and rearranges weights: one to two times their size.
+    """
+    if size < _MUCH:
+        return
+    import ctypes
+
+    with suppress(AttributeError, OSError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def session_options(threads: int) -> Any:

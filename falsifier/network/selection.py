@@ -59,6 +59,10 @@ def choose(
     except UnsupportedError as error:
         attempts += [Attempt(name, False, f"the network is not lowered: {error}") for name in ("onnxruntime", "torch")]
         return _fall_back(network, device, attempts)
+    except MemoryError as error:
+        reason = f"the network does not fit into memory once more: {error}".removesuffix(": ")
+        attempts += [Attempt(name, False, reason) for name in ("onnxruntime", "torch")]
+        return _fall_back(network, device, attempts)
     makers = {"onnxruntime": _onnxruntime, "torch": _torch}
     order = ["torch"] if device.startswith("cuda") else ["onnxruntime", "torch"]
     spare: tuple[Engine, Attempt] | None = None
@@ -70,6 +74,8 @@ def choose(
             outcome = _checked(engine, network, box, lowered, gradient) if check else None
         except (EngineError, UnsupportedError, MemoryError) as error:
             attempts.append(Attempt(name, False, str(error) or type(error).__name__))
+            if isinstance(error, MemoryError) and not device.startswith("cuda"):
+                break  # to bring up torch takes more memory still
             continue
         if outcome is not None and not outcome.passed:
             attempts.append(Attempt(name, False, outcome.reason, outcome))

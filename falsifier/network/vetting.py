@@ -8,31 +8,24 @@ versions refuse most of this themselves; older ones that are supported allocate,
 
 from __future__ import annotations
 
+import errno
 import math
 import mmap
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from falsifier.errors import InputError
 from falsifier.input_file import MODEL, opened
+from falsifier.network.wire import LENGTH, Data, MalformedError, fields, integers
 
 _GRAPH, _FUNCTIONS = 7, 25  # fields of a ModelProto
 _INITIALIZER, _SPARSE = 5, 15  # of a GraphProto
 _DIMS, _NAME, _EXTERNAL = 1, 8, 13  # of a TensorProto
 _DATA = (4, 5, 6, 7, 9, 10, 11)  # its fields that hold elements
 _VALUES, _SPARSE_DIMS = 1, 3  # of a SparseTensorProto
-_LENGTH = 2  # the wire type of what has a length
 _PER_BYTE = 8  # elements that a byte holds at most
 _MOST_AXES = 64  # of a tensor in numpy
 _MOST_NODES = 10**6  # once all functions are written out
-
-_Data = Any  # bytes or an mmap: what both have is indexing and slicing
-
-
-class _MalformedError(Exception):
-    """No protobuf, or one that is cut off."""
 
 
 def vet(model: str | bytes, folder: str | None, origin: str) -> None:
@@ -49,33 +42,37 @@ def vet(model: str | bytes, folder: str | None, origin: str) -> None:
                 return
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 _vet(data, str(Path(model).parent), os.path.realpath(model), origin)
-    except _MalformedError:
+    except MalformedError:
         return
+    except OSError as error:
+        if error.errno == errno.ENOMEM:  # no address space
+            raise MemoryError(f"{origin}: does not fit into memory") from None
+        raise
 
 
-def _vet(data: _Data, folder: str | None, real: str | None, origin: str) -> None:
+def _vet(data: Data, folder: str | None, real: str | None, origin: str) -> None:
     functions = False
-    for number, wire, start, stop in _fields(data, 0, len(data)):
-        if number == _GRAPH and wire == _LENGTH:
-            for inner, kind, a, b in _fields(data, start, stop):
-                if kind == _LENGTH and inner == _INITIALIZER:
+    for number, wire, start, stop in fields(data, 0, len(data)):
+        if number == _GRAPH and wire == LENGTH:
+            for inner, kind, a, b in fields(data, start, stop):
+                if kind == LENGTH and inner == _INITIALIZER:
                     _vet_tensor(data, a, b, folder, real, origin)
-                elif kind == _LENGTH and inner == _SPARSE:
+                elif kind == LENGTH and inner == _SPARSE:
                     _vet_sparse(data, a, b, origin)
         functions = functions or number == _FUNCTIONS
     if functions:
         _vet_functions(bytes(data), origin)
 
 
-def _vet_tensor(data: _Data, start: int, stop: int, folder: str | None, real: str | None, origin: str) -> None:
+def _vet_tensor(data: Data, start: int, stop: int, folder: str | None, real: str | None, origin: str) -> None:
     name, dims, held, external = "", [], 0, {}
-    for number, wire, a, b in _fields(data, start, stop):
+    for number, wire, a, b in fields(data, start, stop):
         if number == _DIMS:
-            dims += _integers(data, wire, a, b)
-        elif number == _NAME and wire == _LENGTH:
+            dims += integers(data, wire, a, b)
+        elif number == _NAME and wire == LENGTH:
             name = bytes(data[a:b]).decode("utf-8", "replace")
-        elif number == _EXTERNAL and wire == _LENGTH:
-            entry = {n: bytes(data[c:d]) for n, w, c, d in _fields(data, a, b) if w == _LENGTH}
+        elif number == _EXTERNAL and wire == LENGTH:
+            entry = {n: bytes(data[c:d]) for n, w, c, d in fields(data, a, b) if w == LENGTH}
             external[entry.get(1, b"")] = entry.get(2, b"")
         elif number in _DATA:
             held += b - a + 1  # an empty text is an element too
@@ -89,13 +86,13 @@ def _vet_tensor(data: _Data, start: int, stop: int, folder: str | None, real: st
         )
 
 
-def _vet_sparse(data: _Data, start: int, stop: int, origin: str) -> None:
+def _vet_sparse(data: Data, start: int, stop: int, origin: str) -> None:
     name, dims = "", []
-    for number, wire, a, b in _fields(data, start, stop):
+    for number, wire, a, b in fields(data, start, stop):
         if number == _SPARSE_DIMS:
-            dims += _integers(data, wire, a, b)
-        elif number == _VALUES and wire == _LENGTH:
-            names = [bytes(data[c:d]) for n, w, c, d in _fields(data, a, b) if n == _NAME and w == _LENGTH]
+            dims += integers(data, wire, a, b)
+        elif number == _VALUES and wire == LENGTH:
+            names = [bytes(data[c:d]) for n, w, c, d in fields(data, a, b) if n == _NAME and w == LENGTH]
             name = b"".join(names).decode("utf-8", "replace")
     _demand_shape(dims, name, origin)
     if math.prod(dims) > MODEL:
@@ -166,45 +163,3 @@ def _vet_functions(data: bytes, origin: str) -> None:
         raise InputError(
             f"{origin}: its functions, written out, make {total} nodes, at most {_MOST_NODES} are run: simplify it"
         )
-
-
-def _fields(data: _Data, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-    """The fields of a message: number, wire type, and where the value lies."""
-    at = start
-    while at < stop:
-        key, at = _varint(data, at, stop)
-        number, wire = key >> 3, key & 7
-        begin = at
-        if wire == 0:
-            _, at = _varint(data, at, stop)
-        elif wire == _LENGTH:
-            length, begin = _varint(data, at, stop)
-            at = begin + length
-        elif wire in (1, 5):
-            at += 8 if wire == 1 else 4
-        else:
-            raise _MalformedError
-        if at > stop:
-            raise _MalformedError
-        yield number, wire, begin, at
-
-
-def _varint(data: _Data, at: int, stop: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < stop and shift < 70:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7
-    raise _MalformedError
-
-
-def _integers(data: _Data, wire: int, start: int, stop: int) -> list[int]:
-    """Signed integers of a field, packed or one."""
-    found: list[int] = []
-    while start < stop and wire in (0, _LENGTH):
-        value, start = _varint(data, start, stop)
-        found.append(value - (1 << 64) if value >= 1 << 63 else value)
-    return found

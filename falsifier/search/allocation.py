@@ -37,8 +37,9 @@ def spread(run: Run, lanes: int) -> NDArray[np.int64]:
     run.dealt += floor
     run.deals += 1
     share = np.cumsum(0.5 ** (np.arange(ranked.size) / _HALVING))
-    # Evenly spaced, the offset changing from deal to deal: few lanes meet all ranks in time, the first most often.
-    offset = run.deals * _GOLDEN % 1.0
+    # Evenly spaced, the offset changing from deal to deal: few lanes meet all ranks in time, the first most often. A
+    # lone lane begins with the first.
+    offset = (run.deals - (lanes == 1)) * _GOLDEN % 1.0
     places = (np.arange(lanes - floor) + offset) / max(1, lanes - floor)
     ranks = np.searchsorted(share / share[-1], places, side="right")
     return np.sort(np.concatenate([in_turn, ranked[np.minimum(ranks, ranked.size - 1)]]))

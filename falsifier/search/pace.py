@@ -17,6 +17,7 @@ from falsifier.budget import Budget
 if TYPE_CHECKING:
     from falsifier.problem import Problem
 
+_GRADIENT = 3  # samples that a gradient costs, about
 _FEW = 256  # targets that a point is judged against in next to no time
 
 
@@ -87,9 +88,17 @@ class Pace:
         """Seconds of one evaluation, None while unknown."""
         return work.value if self.nominal else self._seconds.get(work)
 
-    def fits(self, work: Work, seconds: float, unknown: int) -> int:
-        """How many evaluations fit into `seconds` (at least 1); `unknown` while the speed is not known."""
+    def expected(self, work: Work) -> float | None:
+        """Seconds of one evaluation as far as can be told: of a kind that was not tried by the others, if any was."""
         each = self.seconds(work)
+        if each is not None or work is Work.SINGLE:
+            return each
+        sample = self._seconds.get(Work.BATCH) or self._seconds.get(Work.SINGLE)
+        return None if sample is None else sample * (_GRADIENT if work is Work.GRADIENT else 1)
+
+    def fits(self, work: Work, seconds: float, unknown: int) -> int:
+        """How many evaluations fit into `seconds` (at least 1); at most `unknown` while the speed is not known."""
+        each, most = self.expected(work), math.inf if self.seconds(work) is not None else unknown
         left = self.budget.evaluations_left() - 1  # one is kept for the door
-        count = unknown if each is None else seconds / max(each, 1e-9)
+        count = most if each is None else min(most, seconds / max(each, 1e-9))
         return max(1, int(min(count, left, 1 << 24))) if not math.isnan(count) else 1

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 _SCREENED = 1 << 23  # margins of points against targets held at once
 _REBASED = 256  # targets whose best points the batched engine judges anew
+_COPIES = 4  # targets for each distinct point, from which all targets are judged at it at once
 _SLOW = 0.005  # seconds of a sample from which a first gradient round takes longer than bringing up a device
 _BRING_UP = 6.0  # seconds left that an accelerator is brought up for: twice what that takes
+_OVERRUN = 4  # times what is left of a turn, that its least work may take
 _WHOLE = 2.0**24  # magnitude from which float32 has no fractions
 
 
@@ -55,6 +57,8 @@ class Run:
     integer: NDArray[np.bool_]  # `[f]`: free inputs that look integer-valued
     records: dict[str, StageRecord] = field(default_factory=dict)
     finds: list[Found] = field(default_factory=list)  # one for each group that a point closed
+    deferred: bool = False  # whether the turn at work was too short for its stage (`holds`)
+    starved: dict[str, MemoryError] = field(default_factory=dict)  # stages whose least work does not fit into memory
     gained: bool = False  # whether the turn at work gained something other than a margin
     settled: bool = False  # whether every target was ruled out
     stage: str = ""
@@ -123,8 +127,14 @@ class Run:
         aims = self.ledger.ranked()[: _REBASED * max(1, self.width)]
         known, points = self.ledger.known(aims)
         self.ledger.margin[:] = -np.inf
-        if points is not None and known.any() and not self.over():
-            self.evaluate(problem, as_like(points[known], problem.like), as_like(aims[known], problem.like))
+        if points is None or not known.any() or self.over():
+            return
+        points, aims = points[known], aims[known]
+        distinct = list({hash(point.tobytes()): lane for lane, point in enumerate(points)}.values())
+        if problem.shared_box and len(distinct) * _COPIES <= aims.size:  # a few points are the best of many targets
+            self.screen(problem, as_like(points[distinct], problem.like))
+        else:
+            self.evaluate(problem, as_like(points, problem.like), as_like(aims, problem.like))
 
     def over(self) -> bool:
         """Whether the search ends here."""
@@ -159,6 +169,17 @@ class Run:
         if each is not None and not self.pace.nominal and each * evaluations > self.budget.remaining():
             return False
         return self.room() >= evaluations
+
+    def holds(self, evaluations: int, work: Work) -> bool:
+        """Whether the turn at work is long enough for this many evaluations, its least work, as far as can be told.
+
+        It may take somewhat longer. Where a sample takes long, stages that need many would leave no time to others.
+        """
+        each = self.pace.expected(work)
+        if each is None or self.pace.nominal or each * evaluations <= _OVERRUN * max(self.left(), 0.0):
+            return True
+        self.deferred = True
+        return False
 
     def worthwhile(self, target: NDArray[np.int64]) -> bool:
         """Whether at least half of the lanes with targets `[b]` still aim at something open."""

@@ -65,6 +65,8 @@ def _search(run: Run, portfolio: str | Iterable[Stage]) -> SearchResult:
             if not run.over():
                 _turn(run, stage, fitted * _planned(run, stage))
         worked = budget.evaluations > before
+    if run.starved and not run.finds and not run.over():  # nothing is left that memory is enough for
+        raise next(iter(run.starved.values()))
     return _result(run, StopReason.EXHAUSTED)
 
 
@@ -109,13 +111,20 @@ def _turn(run: Run, stage: Stage, seconds: float) -> None:
     run.stage = stage.name
     record, started, evaluations = run.record, run.budget.clock(), run.budget.evaluations
     # Asked only now: the question may build the batched engine, which an easy instance never needs.
-    record.applies = stage.applies(run)
-    if record.applies and not run.over():
-        run.until = run.pace.now() + seconds
-        before, run.gained = _standing(run), False
-        stage.turn(run)
-        record.calls += 1
-        record.idle = 0 if run.gained or _gained(run, before) else record.idle + 1
+    record.applies = stage.name not in run.starved
+    try:
+        record.applies = record.applies and stage.applies(run)
+        if record.applies and not run.over():
+            run.until = run.pace.now() + seconds
+            before, run.gained, run.deferred = _standing(run), False, False
+            record.calls += 1
+            stage.turn(run)
+            if run.gained or _gained(run, before):
+                record.idle = 0
+            elif not run.deferred:  # its turns grow, up to what it needs
+                record.idle += 1
+    except MemoryError as error:  # of a single lane: what others do may take less
+        record.applies, run.starved[stage.name] = False, error
     record.evaluations += run.budget.evaluations - evaluations
     record.seconds += run.budget.clock() - started
 

@@ -87,7 +87,7 @@ def test_the_derivative_of_relu_at_0_is_0() -> None:
     ],
 )
 def test_a_network_that_ends_flat_still_gives_a_direction(last: str, scale: float) -> None:
-    """Below a threshold that no slope of float32 reaches, the gradient points where that of the threshold's line does."""
+    """Below a threshold that no slope of float32 reaches, the gradient points where the line's own does."""
     engine = engine_of(
         read(
             "net (float[1,3] x) => (float[1,1] y) <float[3,1] u = {1, -2, 0.5}, float[1,1] v = {2}, "

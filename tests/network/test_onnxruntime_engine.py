@@ -46,9 +46,13 @@ def formula(z: Array, real: Array, reduction: Reduction) -> tuple[Array, Array]:
     return score, share
 
 
+@pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize("shared_rows", [True, False])
 @pytest.mark.parametrize("reduction", Reduction)
-def test_ascend_is_the_formula_and_the_chain_rule(reduction: Reduction, shared_rows: bool) -> None:
+def test_ascend_is_the_formula_and_the_chain_rule(
+    reduction: Reduction, shared_rows: bool, large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnxruntime_engine, "_LARGE", 0 if large else np.inf)
     engine = engine_of("products and quotients")
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, (B, engine.n))
@@ -189,6 +193,55 @@ def test_large_constants_are_handed_over_and_small_ones_written() -> None:
     np.testing.assert_allclose(y, x @ w.T, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(gradient, seed @ w, rtol=1e-4, atol=1e-4)
     assert len(engine._shared) == 1, "the graphs share the weight"
+
+
+def sessions(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The models of all sessions that are made from now on."""
+    made = []
+    make = OnnxruntimeEngine._session
+
+    def noted(self: OnnxruntimeEngine, graph: Any, **options: Any) -> Any:
+        made.append(graph)
+        return make(self, graph, **options)
+
+    monkeypatch.setattr(OnnxruntimeEngine, "_session", noted)
+    return made
+
+
+def test_a_large_network_has_one_session_for_both_reductions(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = sessions(monkeypatch)
+    one = np.ones((1, 1), np.float32)
+    for large, count in ((np.inf, 3), (0, 2)):
+        monkeypatch.setattr(onnxruntime_engine, "_LARGE", large)
+        made.clear()
+        engine = OnnxruntimeEngine(lower(affine([[1.0, -1.0]])))
+        for reduction in (Reduction.HINGE, Reduction.HARD, Reduction.HINGE):
+            engine.ascend(np.ones((1, 2), np.float32), ObjectiveForm(one[None], one, one, reduction))
+        assert len(made) == count
+
+
+def test_matrices_of_a_heavy_network_are_in_no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are fed, the forward and the backward product from the same array, with the same results."""
+    rng = np.random.default_rng(0)
+    model = affine(rng.normal(size=(120, 130)).astype(np.float32), rng.normal(size=120).astype(np.float32))
+    lowered = lower(model)
+    x, seed = rng.normal(size=(3, 130)).astype(np.float32), rng.normal(size=(3, 120)).astype(np.float32)
+    form = ObjectiveForm(seed[:1, None], np.ones((3, 1), np.float32), np.ones((3, 1), np.float32), Reduction.HARD)
+    plain = OnnxruntimeEngine(lowered)
+    monkeypatch.setattr(onnxruntime_engine, "_HEAVY", SHARED_BYTES)
+    made = sessions(monkeypatch)
+    heavy = OnnxruntimeEngine(lowered)
+    np.testing.assert_allclose(heavy.outputs(x), plain.outputs(x), rtol=1e-5, atol=1e-5)
+    for mine, other in ((heavy.vjp(x, seed), plain.vjp(x, seed)), (heavy.ascend(x, form), plain.ascend(x, form))):
+        for found, wanted in zip(mine, other, strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+    made = [graph for graph in made if graph.fed]  # the others are the plain engine's
+    assert len(made) == 3
+    matrix = next(c for c in lowered.program.constants.values() if c.nbytes >= SHARED_BYTES)
+    for graph in made:
+        assert [a is matrix for a in graph.fed.values()] == [True]
+        assert not graph.shared
+        assert len(graph.model) < matrix.nbytes / 4
 
 
 def test_what_onnxruntime_has_no_kernel_for_is_refused_when_the_engine_is_made() -> None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from falsifier.problem import Problem
 
 _LARGEST, _SMALLEST = 0.25, 2.0**-20  # steps, in widths of the box
+_FEWEST = 2  # lanes
+_MOVES = 6  # that are tried from a lane, its own evaluation included
 _PROBES = 2048  # evaluations of one step, about
 _NUMBERS = 1 << 24  # in the probes of one step, where many groups share it
 
@@ -43,10 +45,12 @@ class Descent:
     def turn(self, run: Run) -> None:
         """Steps until the time is up."""
         problem = run.batched
+        if not run.holds(_FEWEST * (problem.f + _MOVES), work_of(problem)):
+            return
         fits = run.pace.fits(work_of(problem), max(run.left(), 0.0), _PROBES)
-        lanes = int(np.clip(min(_PROBES, fits // 8) // problem.f, 2, 64))
+        lanes = int(np.clip(min(_PROBES, fits // 8) // problem.f, _FEWEST, 64))
         if run.width > 1:
-            most = max(2, min(64 * run.width, _NUMBERS // (problem.f * (problem.f + 1))))
+            most = max(_FEWEST, min(64 * run.width, _NUMBERS // (problem.f * (problem.f + 1))))
             lanes = int(np.clip(fits // (8 * problem.f), min(2 * run.width, most), most))
         group = _Group(run, problem, lanes)
         while run.going(group.cost):
@@ -59,7 +63,7 @@ class _Group:
     def __init__(self, run: Run, problem: Problem, lanes: int) -> None:
         self.run, self.problem = run, problem
         self.lanes = lanes
-        self.cost = lanes * (problem.f + 6)
+        self.cost = lanes * (problem.f + _MOVES)
         self.rng: Rng = run.rng.spawn()
         self.target = spread(run, lanes)
         self.step_size = np.full(lanes, _LARGEST)

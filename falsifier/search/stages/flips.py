@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _PARENTS = 8
 _CHILDREN = 32  # of a parent and generation, at most
 _FEWEST = 8  # of a parent and generation, where time allows
+_LEAST = 3  # evaluations of a generation
 _GENERATIONS = 4  # that a turn should see
 _PATIENCE = 30  # generations without gain before a parent is replaced
 _NOISE = 1.0  # spread of the logarithm by which gains are blurred, so that no two groups are the same
@@ -50,6 +51,8 @@ class Flips:
     def turn(self, run: Run) -> None:
         """Generations until the time is up."""
         problem = run.batched
+        if not run.holds(_LEAST, Work.GRADIENT if problem.differentiable else work_of(problem)):
+            return
         most = shared(run, _PARENTS, _CHILDREN * problem.f)
         fits = run.pace.fits(work_of(problem), max(run.left(), 0.0) / _GENERATIONS, most * _FEWEST)
         count = int(np.clip(fits // _FEWEST, 1, most))

@@ -34,6 +34,9 @@ FINE = Schedule("fine", 0.02, 0.0005, 0.5)
 
 _FIRST_LANES, _FIRST_STEPS = 16, 12
 _MOST_LANES, _MOST_STEPS = 256, 1000
+_FEWEST_STEPS = 8
+_LEAST = 4  # steps of one lane that a turn lasts for, where they are slow
+_LONGEST = 0.25  # of the time left that it may take then
 
 
 class Gradient:
@@ -59,6 +62,9 @@ class Gradient:
         problem = run.batched
         if self._round is not None and self._round.problem is not problem:  # planned for another engine
             self._round = None
+        each = run.pace.expected(Work.GRADIENT)
+        if each is not None and not run.pace.nominal:  # where steps are slow these are the ones that pay
+            run.until = max(run.until, run.pace.now() + min(_LEAST * each, _LONGEST * run.budget.remaining()))
         while run.going():
             if self._round is None:
                 self._round = self._plan(run, problem)
@@ -73,14 +79,12 @@ class Gradient:
         self._rounds += 1
         lanes = shared(run, min(_FIRST_LANES << ((grown + 1) // 2), _MOST_LANES), problem.f)
         steps = min(_FIRST_STEPS << (grown // 2), _MOST_STEPS)
-        each = run.pace.seconds(Work.GRADIENT)
-        if each is None:  # a gradient costs about as much as three samples
-            each = 3 * (run.pace.seconds(Work.BATCH) or run.pace.seconds(Work.SINGLE) or 0.0)
+        each = run.pace.expected(Work.GRADIENT) or 0.0
         left = max(min(run.budget.remaining(), 1e6), 0.0) if not run.pace.nominal else math.inf
         affordable = 0.5 * left / max(each, 1e-9)
         if lanes * steps > affordable:
-            lanes = int(np.clip(affordable / steps, 2, lanes))
-            steps = int(np.clip(affordable / lanes, 8, steps))
+            lanes = int(np.clip(affordable / steps, 1, lanes))
+            steps = int(np.clip(affordable / lanes, _FEWEST_STEPS, steps))
         lanes = max(1, min(lanes, run.room()))
         return _Round(run, problem, lanes, steps, self._schedules, grown)
 
@@ -121,7 +125,8 @@ class _Round:
         x = place(unit, lower, upper)
         known, best = run.ledger.known(target)
         if best is not None:
-            near = known & (kinds == 3)
+            few = lanes < 4 and number % 2 == 0  # no room for kinds side by side: go on where others have come to
+            near = known & ((kinds == 3) | few)
             x = _where(as_like(near, problem.like), as_like(best, problem.like, problem.dtype), x)
         return x
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from falsifier.problem import Problem
 
 _FEWEST = 8  # lanes
+_SHORTEST = 8  # steps of a climb that is worth beginning
 _LEAST = 16  # lanes that climbs are lengthened for
 _MOST_HOST, _MOST_DEVICE = 256, 4096
 _ROUNDS = 2  # that a turn should see
@@ -57,6 +58,8 @@ class Hopping:
     def turn(self, run: Run) -> None:
         """Rounds until the time is up; the last one may be cut short."""
         problem = run.batched
+        if not run.holds(_FEWEST * _SHORTEST, Work.GRADIENT):
+            return
         lanes, steps = self._size(run, problem)
         while run.going(lanes, Work.GRADIENT):
             rng = run.rng.spawn()

@@ -61,6 +61,8 @@ class LastBits:
         near = margin > -_FLOOR * unit
         aims, parents, margin, unit = aims[near], parents[as_like(near, problem.like)], margin[near], unit[near]
         asked = self._show(run, problem, parents, aims, margin, unit, _ASKED)
+        if not run.holds(aims.size * _CHILDREN, work_of(problem)):
+            return
         while aims.size and run.going(aims.size * _CHILDREN, work_of(problem)):
             target = np.repeat(aims, _CHILDREN)
             children = self._moved(run, problem, parents, target)

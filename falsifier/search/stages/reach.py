@@ -45,9 +45,14 @@ class Reach:
         self._done = True
         problem = run.batched
         ranked = nearest(run, self._targets)
-        for aims in _blocks(ranked, _NEAREST * run.width, problem.f):
+        done = 0
+        while done < ranked.size and run.going(2, Work.GRADIENT):
+            most = min(_NEAREST * run.width if done == 0 else ranked.size, max(1, _BLOCK // max(1, problem.f)))
+            fits = run.pace.fits(Work.GRADIENT, max(run.left(), 0.0), 2 * ranked.size)
+            aims = ranked[done : done + int(np.clip(fits // 2, 1, most))]
+            done += aims.size
             for width in range(len(WIDTHS) if problem.stepped else 1):
-                if aims.size and run.going(2 * aims.size, Work.GRADIENT):
+                if run.going(2 * aims.size, Work.GRADIENT):
                     self._step(run, problem, aims, width)
 
     def _step(self, run: Run, problem: Problem, aims: NDArray[np.int64], width: int) -> None:
@@ -67,10 +72,3 @@ class Reach:
             run.ledger.reach[aims] = to_host(score) + to_host(xp.sum(xp.abs(slope) * (upper - lower), axis=1)) / 2
         corner = xp.where(slope > 0, upper, xp.where(slope < 0, lower, x))
         run.evaluate(problem, corner, target)
-
-
-def _blocks(ranked: NDArray[np.int64], first: int, free: int) -> list[NDArray[np.int64]]:
-    """The first few targets, then the others, in parts that fit into memory."""
-    size = max(1, _BLOCK // max(1, free))
-    parts = (ranked[:first], ranked[first:])
-    return [part[at : at + size] for part in parts for at in range(0, part.size, size)]
