@@ -35,11 +35,7 @@ from falsifier.search.stages.hopping import Hopping
 from falsifier.spec import Rounding, compile_query
 
 STAGES: dict[str, Callable[[], Any]] = {"gradient": Gradient, "hopping": Hopping}
-RULES = {  # where a step is computed from a gradient
-    "ascent": (Lanes, "move"),
-    "climb": (ascent._Path, "move"),
-    "dilated": (dilation._Metric, "step"),
-}
+KINDS: dict[str, Any] = {"ascent": None, "climb": ascent, "dilated": dilation}  # of steps, and the module of a climb
 _STEPS = 40
 _WARM_UP = 0.3  # seconds of search before the one that is measured
 
@@ -106,8 +102,9 @@ def step_shares(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
         single, batched = Problem(spec, SingleSampleEngine(network.reference), budget), Problem(spec, engine, budget)
         run = Run.start(Source(single, batched), budget, Rng(options.rng_seed), lambda _: False)
         run.until = float("inf")
-        for kind, (owner, rule) in RULES.items():
-            inner, outer, moves = Laps(engine, "ascend"), Laps(batched, "ascend"), Laps(owner, rule)
+        for kind, module in KINDS.items():
+            inner, outer = Laps(engine, "ascend"), Laps(batched, "ascend")
+            owner, rule, before, moves = _watched_rule(module)
             together: list[float] = []
             for turn in range(2 * options.step_rounds):
                 walks._BY_HAND = 0 if turn % 2 else math.inf  # type: ignore[assignment]
@@ -115,7 +112,8 @@ def step_shares(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
                 _steps_of(kind, run, batched, lanes, options.rng_seed)
                 if turn % 2:
                     together.append((time.thread_time() - began) / _STEPS)
-            whole, in_engine, in_problem = outer.between(), inner.inside(), outer.inside()
+            whole, in_problem = outer.between(), outer.inside()
+            in_engine = in_problem * inner.total() / outer.total()  # which may run a batch in several chunks
             figures = {
                 "network": name,
                 "steps_of": kind,
@@ -132,7 +130,7 @@ def step_shares(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
             results.append(figures)
             print(json.dumps(figures), file=sys.stderr, flush=True)
             del engine.ascend, batched.ascend
-            setattr(owner, rule, moves.method)
+            setattr(owner, rule, before)
     return results
 
 
@@ -146,20 +144,38 @@ def _steps_of(kind: str, run: Run, problem: Problem, lanes: int, rng_seed: int) 
     climb_of(run, problem, np.arange(lanes) % problem.t, start, _STEPS, Rng(rng_seed), Reduction.HINGE)
 
 
-class Laps:
-    """When each call of a method began and ended, in CPU time of this thread, in which the engine computes too."""
+def _watched_rule(module: Any) -> tuple[Any, str, Any, Laps]:
+    """Where steps are computed from gradients, under watch: the owner, the name and what stood there, and the laps."""
+    if module is None:
+        before = Lanes.move
+        return Lanes, "move", before, Laps(Lanes, "move")
+    laps, before = Laps(), module.climb_by
+    module.climb_by = lambda move, *arguments, **named: before(laps.watched(move), *arguments, **named)
+    return module, "climb_by", before, laps
 
-    def __init__(self, owner: Any, name: str) -> None:
+
+class Laps:
+    """When each call of a function began and ended, in CPU time of this thread, in which the engine computes too."""
+
+    def __init__(self, owner: Any = None, name: str = "") -> None:
         self._times: list[tuple[float, float]] = []
-        self.method = method = getattr(owner, name)
+        if owner is not None:
+            setattr(owner, name, self.watched(getattr(owner, name)))
+
+    def total(self) -> float:
+        """Seconds of all calls together."""
+        return sum(end - start for start, end in self._times)
+
+    def watched(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The same function under watch."""
 
         def call(*arguments: Any, **named: Any) -> Any:
             start = time.thread_time()
-            result = method(*arguments, **named)
+            result = function(*arguments, **named)
             self._times.append((start, time.thread_time()))
             return result
 
-        setattr(owner, name, call)
+        return call
 
     def inside(self) -> float:
         """Microseconds of a call, the lower quartile."""
