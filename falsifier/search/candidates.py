@@ -17,6 +17,7 @@ from falsifier.budget import Budget
 from falsifier.search.groups import Groups
 
 _PER_OFFER = 4  # points of one batch that are tried, for a group
+_LOOKED_AT = 64  # points of one batch among which those are sought that were not tried before
 _FREE = 24  # refusals before the allowance counts
 _SHARE = 0.01  # of all evaluations that may go into refused points afterwards
 
@@ -50,10 +51,13 @@ class Candidates:
             lanes = _best_of_each(lanes, self._groups.of[target[lanes]])
             lanes = lanes[self._groups.open[self._groups.of[target[lanes]]]]
         else:
-            lanes = lanes[:_PER_OFFER]
+            lanes = lanes[:_LOOKED_AT]
+        offers = np.zeros(self._groups.count, dtype=np.int64)
         for rank, lane in enumerate(lanes.tolist()):
             aim = int(target[lane])
             group = int(self._groups.of[aim])
+            if offers[group] >= _PER_OFFER:
+                continue
             clear = (
                 margin[lane] > 1.5 * self.refused[aim] if self.refused[aim] > 0 else margin[lane] > self.refused[aim]
             )
@@ -72,6 +76,7 @@ class Candidates:
                 if not several:
                     return
             elif confirmed is not None:
+                offers[group] += 1
                 self.refused[aim] = max(self.refused[aim], float(margin[lane]))
 
     def ask(self, group: int, point: NDArray[Any]) -> bool:
@@ -99,5 +104,5 @@ def _best_of_each(lanes: NDArray[np.int64], group: NDArray[np.int64]) -> NDArray
     ordered = group[order]
     rank = np.empty(lanes.size, dtype=np.int64)
     rank[order] = np.arange(lanes.size) - np.searchsorted(ordered, ordered, side="left")
-    chosen = np.flatnonzero(rank < _PER_OFFER)
+    chosen = np.flatnonzero(rank < _LOOKED_AT)
     return lanes[chosen[np.argsort(rank[chosen], kind="stable")]]

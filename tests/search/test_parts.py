@@ -90,6 +90,25 @@ def test_best_candidates_go_first_and_never_twice() -> None:
     assert candidates.rejections == 2
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_what_was_refused_does_not_stand_in_the_way(groups: int) -> None:
+    """Eight targets of one point each, all of the same margin: the door takes the seventh."""
+
+    def door(x: Floats) -> bool:
+        return float(x[0]) == 6
+
+    stack = Groups.single(8, door) if groups == 1 else Groups([8, 1], lambda _, x: door(x))
+    candidates = Candidates(stack, Budget())
+    points = np.arange(8.0)[:, None]
+    found = []
+    for turn in range(2):
+        for lane, _ in candidates.admit(lambda lanes: points[lanes], np.arange(8), np.zeros(8)):
+            stack.close(0)
+            found.append((turn, lane))
+    assert found == [(1, 6)]
+    assert candidates.rejections == 6
+
+
 def test_a_search_whose_candidates_fail_goes_on_searching() -> None:
     """The door refuses all: few of the evaluations go into it, and most are not points offered before."""
     offered: list[bytes] = []
