@@ -5,7 +5,8 @@
 numerical: networks of 32 kinds whose only NaN has under 10^-9 of the box; natural: a badly built loss behind a digit
 classifier. disagree: float32 against float16 and int8 around the centres of queries (--arena FOLDER with an
 instances.csv). words: a character-level GRU (--language FOLDER, made by language_model.py). throughput: evaluations per
-second of a small network. growth: what one evaluation's coverage costs with up to 10^6 vectors kept.
+second of a small network. growth: what one evaluation's coverage costs with up to 10^6 vectors kept, made up; those of
+real sessions are in coverage_sessions.py.
 
 Configurations: `uniform` (random inputs), `noise` (random mutations of the starts, no coverage), `paper` (the same with
 nearest neighbours, threshold 1.0), `unguided` (all mutators, no coverage), `default`. Statistics as in
@@ -15,7 +16,6 @@ fuzzing_statistics.py.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import tempfile
 import time
@@ -27,6 +27,7 @@ from typing import Any
 import fuzz_networks
 import numpy as np
 from coverage_configurations import CONFIGURATIONS, configured, found
+from coverage_starts import centres_of
 from fuzzing_statistics import compared
 from peers_machine import load_average, machine, versions
 
@@ -113,29 +114,13 @@ def natural(options: argparse.Namespace) -> dict[str, Any]:
 
 def disagree(options: argparse.Namespace) -> dict[str, Any]:
     """Distinct (start, class pair) on which a copy disagrees, around the centres of a family's queries."""
-    from falsifier.query import read
-    from falsifier.spec import compile_query
-
-    with (options.arena / "instances.csv").open() as file:
-        rows = [r for r in csv.DictReader(file) if options.network in r["network"]][:8]
-    network = options.arena / rows[0]["network"]
-    rows = [r for r in rows if options.arena / r["network"] == network]
-    centres = []
-    for row in rows:
-        targets = compile_query(read(options.arena / row["property"])).targets
-        if targets is None:
-            continue
-        lower, upper = np.asarray(targets.lower[0]), np.asarray(targets.upper[0])
-        centres.append((lower.astype(np.float64) + upper) / 2)
-    starts = np.unique(np.stack(centres), axis=0)
+    network, inputs = centres_of(options.arena, options.network)
+    (starts,) = inputs.values()
     out: dict[str, Any] = {"network": network.name, "starts": len(starts), "radius": options.radius}
     with tempfile.TemporaryDirectory() as scratch:
-        from falsifier.network import load
-
-        name = load(network).reference.inputs[0].name
         for kind in ("float16", "int8"):
             copy = Path(scratch) / f"{kind}.onnx"
-            quantize(network, copy, kind, inputs={name: starts})
+            quantize(network, copy, kind, inputs=inputs)
             samples: dict[str, list[float]] = {c: [] for c in options.configurations}
             for run in range(options.runs):
                 for configuration in options.configurations:
@@ -143,7 +128,7 @@ def disagree(options: argparse.Namespace) -> dict[str, Any]:
                         network,
                         "disagree",
                         copy,
-                        inputs={name: starts},
+                        inputs=inputs,
                         radius=options.radius,
                         ranges={"": tuple(options.range)},
                         rng_seed=run,
@@ -213,16 +198,17 @@ def throughput(options: argparse.Namespace) -> dict[str, Any]:
 
 def growth(options: argparse.Namespace) -> dict[str, Any]:
     """Microseconds of coverage for one evaluation, with more and more vectors kept: batches as a fuzzer makes them."""
-    d, lanes = 10, 4096
+    d, lanes, threshold = options.dimensions, 4096, options.threshold
     rng = np.random.default_rng(0)
-    coverage = NearestNeighbour(d, 1e-3)
+    coverage = NearestNeighbour(d, threshold)
     figures = []
     for size in options.kept:
         while coverage.size < size:
             coverage.restore(rng.normal(size=(min(size - coverage.size, 10_000), d)).astype(np.float32))
         parents = rng.normal(size=(lanes, d)).astype(np.float32)
         # a third stays near its parent, the rest is looked up as far as a batch may
-        children = parents + np.where(rng.random((lanes, 1)) < 1 / 3, 0.005, 0.5) * rng.normal(size=(lanes, d))
+        near = 0.5 * np.sqrt(threshold / d)
+        children = parents + np.where(rng.random((lanes, 1)) < 1 / 3, near, 0.5) * rng.normal(size=(lanes, d))
         batches = [children.astype(np.float32) + 0.01 * k for k in range(20)]
         started, processor = time.perf_counter(), time.process_time()
         for batch in batches:
@@ -236,7 +222,7 @@ def growth(options: argparse.Namespace) -> dict[str, Any]:
             }
         )
         _said(options, str(figures[-1]))
-    return {"dimensions": d, "lanes": lanes, "figures": figures}
+    return {"dimensions": d, "lanes": lanes, "threshold": threshold, "figures": figures}
 
 
 EXPERIMENTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
@@ -315,6 +301,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default=[1_000, 4_000, 10_000, 30_000, 100_000, 300_000, 1_000_000],
         help="growth",
     )
+    parser.add_argument("--dimensions", type=int, default=10, help="growth: of normal vectors")
+    parser.add_argument("--threshold", type=float, default=1e-3, help="growth: squared distance")
     parser.add_argument("--seconds", type=float, default=10.0, help="throughput: of each measurement")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path, help="a PNG (needs matplotlib, the extra [plots])")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ _LANES = (32, 4096)
 _ASCENDING = 1024
 _WORK = 4e7  # multiplications of a batch that is as large as it should be
 _BYTES = 5e8  # of a batch's tensors
-_WITHOUT_FAISS = 1 << 15  # vectors that are kept where neighbours are searched exactly for want of faiss
+_WITHOUT_EXTRA = 1 << 15  # vectors that are kept where they are compared one by one for want of the extra
 _TRIES = (100, 2000)  # runs of the original for making one hit small
 _TRIED = 1e9  # multiplications of all of them together
 _WATCHED = 8192  # activations that coverage by neurons or patterns sees, at most
@@ -288,6 +287,7 @@ def _coverage(
         return Activations(Neurons() if settings.coverage == "neurons" else Patterns())
     if settings.coverage != "nearest":
         raise InputError(f"no coverage {settings.coverage!r}: nearest, neurons, patterns or none")
+    from falsifier.fuzz.coverage.kept import has_extra
     from falsifier.fuzz.coverage.nearest import NearestNeighbour
 
     threshold = settings.threshold
@@ -296,9 +296,9 @@ def _coverage(
         notes.append(f"coverage threshold {threshold:.4g} (squared L2), measured")
     width = cover(run(space.starts[:1])).shape[1]
     approximate, most = not settings.exact_coverage, 1 << 62
-    if approximate and find_spec("faiss") is None:
-        approximate, most = False, _WITHOUT_FAISS
-        notes.append(f"faiss, of the extra [fuzz], is not installed: no more than {most} vectors are kept")
+    if approximate and not has_extra():
+        approximate, most = False, _WITHOUT_EXTRA
+        notes.append(f"scipy and faiss, of the extra [fuzz], are not installed: no more than {most} vectors are kept")
     return NearestNeighbour(width, threshold, approximate=approximate, most=most)
 
 

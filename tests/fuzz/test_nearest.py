@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import models
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from falsifier.errors import InputError
 from falsifier.fuzz.build import build
 from falsifier.fuzz.coverage.activations import Activations
+from falsifier.fuzz.coverage.kept import has_extra
 from falsifier.fuzz.coverage.nearest import NearestNeighbour
 from falsifier.fuzz.coverage.none import NoCoverage
 from falsifier.fuzz.run import fuzz
@@ -20,7 +20,7 @@ from falsifier.fuzz.settings import Settings
 from falsifier.search.coverage.patterns import Patterns
 from falsifier.testing.fuzz import CoverageContract
 
-FAISS = importlib.util.find_spec("faiss") is not None
+EXTRA = has_extra()
 Array = NDArray[np.float32]
 
 
@@ -29,7 +29,7 @@ class TestExact(CoverageContract):
         return NearestNeighbour(3, 1.0)
 
 
-@pytest.mark.skipif(not FAISS, reason="faiss is not installed")
+@pytest.mark.skipif(not EXTRA, reason="the extra is not installed")
 class TestGraph(CoverageContract):
     def coverage(self) -> NearestNeighbour:
         return NearestNeighbour(3, 1.0, exact=8)
@@ -72,24 +72,18 @@ def test_what_is_near_its_parent_is_not_looked_up() -> None:
     assert coverage.lookups == 0
 
 
+def test_what_a_batch_may_keep_ends_its_lookups() -> None:
+    coverage = NearestNeighbour(4, 1e-6, admitted=10)
+    batch = np.random.default_rng(0).normal(size=(5000, 4)).astype(np.float32)
+    assert len(coverage.novel(batch, np.full_like(batch, 1e6))) == 10
+    assert coverage.lookups == 10
+
+
 def test_one_batch_looks_up_only_so_many() -> None:
     coverage = NearestNeighbour(4, 1e-6)
     batch = np.random.default_rng(0).normal(size=(5000, 4)).astype(np.float32)
     assert 0 < len(coverage.novel(batch, np.full_like(batch, 1e6))) <= 64
     assert coverage.lookups <= 256
-
-
-@pytest.mark.skipif(not FAISS, reason="faiss is not installed")
-def test_the_graph_finds_nearly_all_neighbours() -> None:
-    rng = np.random.default_rng(0)
-    stored = rng.normal(size=(6000, 8)).astype(np.float32)
-    near = stored[:2000] + 0.01 * rng.normal(size=(2000, 8)).astype(np.float32)
-    coverage = NearestNeighbour(8, 0.05, exact=100)
-    coverage.restore(stored)
-    missed = sum(
-        len(coverage.novel(near[i : i + 250], np.full((250, 8), 1e6, np.float32))) for i in range(0, 2000, 250)
-    )
-    assert missed < 20
 
 
 def test_wide_vectors_are_projected() -> None:
