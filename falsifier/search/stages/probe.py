@@ -45,8 +45,6 @@ class Probe:
         if run.groups.count > 1:
             self._centres_of(run, problem)
             return
-        from falsifier.search.stages.enumerate import enumerable
-
         aims = np.arange(problem.t)
         rng: Rng | None = None  # made at the first draw: an easy instance needs none
         centres = aims[: self._centres]
@@ -57,7 +55,7 @@ class Probe:
         aim = np.concatenate([first, np.resize(aims, max(0, self._points - first.size))])
         while made < aim.size and run.going(1):
             if not len(unit):  # drawn in blocks of fixed sizes: how many fit the time changes no point
-                if drawn > first.size + _CORNERS and enumerable(run):
+                if drawn > first.size + _CORNERS and _enumerated_next(run):
                     return
                 index = np.arange(drawn, min(drawn + block, aim.size)) - first.size
                 unit = np.full((index.size, problem.f), 0.5, problem.like.dtype)
@@ -83,3 +81,9 @@ class Probe:
             half = np.full((part.size, problem.f), 0.5, problem.like.dtype)
             run.screen_boxes(problem, place(half, lower, upper), part)
             made += part.size
+
+
+def _enumerated_next(run: Run) -> bool:
+    from falsifier.search.stages.enumerate import enumerable  # not for an instance that falls before
+
+    return enumerable(run)
