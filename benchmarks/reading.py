@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import re
 import resource
 import subprocess
 import sys
@@ -63,12 +64,27 @@ def _linear(n: int, rng: np.random.Generator) -> list[str]:
     return lines
 
 
+def _asserts(n: int, version: int, assertion: str) -> list[str]:
+    """The same assertion n times, about two inputs and two outputs."""
+    if version == 1:
+        lines = [f"(declare-const {name}_{i} Real)" for name in "XY" for i in (0, 1)]
+        return [*lines, *[re.sub(r"\[(\d)\]", r"_\1", assertion)] * n]
+    network = "(declare-network f (declare-input X real [2]) (declare-output Y real [2]))"
+    return ["(vnnlib-version <2.0>)", network, *[assertion] * n]
+
+
+_SIMPLE, _SUM = "(assert (<= Y[0] 9.5))", "(assert (<= (+ X[0] Y[0]) 9.5))"
+
 CASES: dict[str, tuple[Callable[[int, np.random.Generator], list[str]], int]] = {
     "box_1.0": (_box_1, 150_000),
     "box_2.0": (_box_2, 150_000),
     "disjuncts": (_disjuncts, 100_000),
     "nested_disjuncts": (_nested, 100_000),
     "linear_rows": (_linear, 5_000),
+    "asserts_1.0": (lambda n, _: _asserts(n, 1, _SIMPLE), 1_000_000),
+    "asserts_2.0": (lambda n, _: _asserts(n, 2, _SIMPLE), 1_000_000),
+    "sums_1.0": (lambda n, _: _asserts(n, 1, _SUM), 100_000),
+    "sums_2.0": (lambda n, _: _asserts(n, 2, _SUM), 100_000),
     "large_box_1.0": (_box_1, 960_000),
     "large_box_2.0": (_box_2, 1_270_000),
 }

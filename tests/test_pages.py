@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from shown import ROOT, blocks, run_shown, shown_blocks
+from shown import ROOT, Shown, blocks, run_shown, shown_blocks
 
 PAGES = ("quick-start", "how-to/competition", "how-to/pre-pass", "how-to/continuous-integration")
 
@@ -26,3 +27,20 @@ def test_a_page_can_be_followed(page: str, tmp_path: Path) -> None:
         done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert done.stdout
+
+
+def test_every_witness_of_a_campaign_is_gone_on_from(tmp_path: Path) -> None:
+    """The script of docs/witnesses.md, with a cap in place of a clock."""
+    digits = [
+        str(ROOT / "examples" / name) for name in ("digits.onnx", "digits_violated.vnnlib", "digits_robust.vnnlib")
+    ]
+    (tmp_path / "instances.csv").write_text(f"{digits[0]},{digits[1]},60\n{digits[0]},{digits[2]},60\n")
+    command = "falsifier campaign instances.csv --out results --category digits --max-evaluations 1000"
+    run_shown([Shown(command, [])], tmp_path)
+    (script,) = (text for text in blocks((ROOT / "docs" / "witnesses.md").read_text(), "python") if "deeper.py" in text)
+    (tmp_path / "deeper.py").write_text(script.replace('"20"', '"600", "--max-evaluations", "1000"'))
+    run_shown([Shown("python deeper.py", ["sat"])], tmp_path)
+    (folder,) = (tmp_path / "deeper" / "digits").iterdir()
+    assert folder.name == "digits_digits_violated"
+    index = json.loads((folder / "index.json").read_text())
+    assert index["witnesses"][-1]["margin"] >= index["witnesses"][0]["margin"]

@@ -332,13 +332,27 @@ def test_two_campaigns_in_one_folder(folder: Path) -> None:
     assert (folder / "out" / "results.csv").read_text().count("\n") == 1
 
 
-def test_a_text_that_does_not_fit_into_memory(folder: Path) -> None:
-    """Ten million asserts in an address space that holds the text, not what is made of it."""
+_QUERY_2 = (
+    "(vnnlib-version <2.0>)\n(declare-network N (declare-input X float32 [1]) (declare-output Y float32 [1]))\n"
+    "(assert (>= X[0] 0.0))\n(assert (<= X[0] 1.0))\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("head", "line", "count"),
+    [
+        (QUERY, "(assert (<= Y_0 9.5))\n", 10**6),
+        (_QUERY_2, "(assert (<= Y[0] 9.5))\n", 10**6),
+        (_QUERY_2, "(assert (<= (+ X[0] Y[0]) 9.5))\n", 50_000),  # what the reference parser reads
+    ],
+)
+def test_a_text_that_does_not_fit_into_memory(folder: Path, head: str, line: str, count: int) -> None:
+    """Many asserts in an address space that holds the text, not what is made of it."""
     with (folder / "many.vnnlib").open("w") as file:
-        file.write(QUERY)
-        file.write("(assert (<= Y_0 9.5))\n" * 10**6)
+        file.write(head)
+        file.write(line * count)
     code = (
-        "import resource, sys; from falsifier.cli import main; import falsifier.query.v1; "
+        "import resource, sys; from falsifier.cli import main; import falsifier.query.v1, falsifier.query.v2, vnnlib; "
         "used = int(open('/proc/self/statm').read().split()[0]) * 4096 + (60 << 20); "
         "resource.setrlimit(resource.RLIMIT_AS, (used, used)); sys.exit(main(['explain', 'many.vnnlib']))"
     )
