@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import coverage_fuzzing
+import coverage_sessions
 import language_model
 import numpy as np
 import onnxruntime
@@ -37,6 +38,14 @@ def test_costs_are_measured(tmp_path: Path) -> None:
     assert [f["kept"] for f in figures] == [500, 1000]
     rates = result(tmp_path, "throughput", "--seconds", "0.2")["results"]
     assert all(rate["per_second"] > 0 for rate in rates.values())
+
+
+def test_sessions_are_measured_against_an_exact_search(tmp_path: Path) -> None:
+    file = tmp_path / "sessions.json"
+    coverage_sessions.main(["mlp", "--kept", "100", "400", "--quiet", "--json", str(file)])
+    figures = json.loads(file.read_text())["figures"]
+    assert [f["kept"] >= size for f, size in zip(figures, (100, 400), strict=True)] == [True, True]
+    assert all(f["asked"] > 100 and f["missed"] == 0 for f in figures)
 
 
 def test_the_language_model_is_the_one_that_was_trained(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 _LINKS, _BUILT = 16, 32  # links of a node, width of the search for them
-_BEAMS = (8, 48)  # widths of the searches, one after the other
+_BEAMS = (8, 32)  # widths of the searches, one after the other
 
 
 class Graph:
