@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from io import BufferedReader
+from io import BufferedIOBase, BufferedReader, BytesIO
 from typing import BinaryIO
 
 from falsifier.errors import InputError
@@ -18,6 +18,8 @@ TEXT = 1 << 30
 
 MODEL = (1 << 31) - 1
 """Bytes of a model, unpacked: a protobuf holds no more, weights beyond that lie in files beside it."""
+
+_PART = 1 << 20  # bytes
 
 VARIABLE = "FALSIFIER_FILE_LIMIT"
 """The environment variable that sets another limit, in bytes, for files of every kind."""
@@ -78,7 +80,8 @@ def read_bytes(path: Name, limit: int | None = None, *, packed: bool = True) -> 
             if packed and head == GZIP:
                 return gunzipped(file, name, most)
             demand_size(file, name, most)  # before any of it is read
-            return _within(file.read(most + 1), name, most)
+            # as much as there is, and no more: to ask for the limit would reserve it
+            return _within(file.read(min(os.fstat(file.fileno()).st_size, most) + 1), name, most)
     except OSError as error:
         raise unreadable(name, error) from None
     except MemoryError:
@@ -114,9 +117,17 @@ def gunzipped(file: BinaryIO, name: str, limit: int) -> bytes:
 
     try:
         with gzip.GzipFile(fileobj=file) as unpacked:
-            return _within(unpacked.read(limit + 1), name, limit)
+            return _within(_in_parts(unpacked, limit + 1), name, limit)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{name}: damaged gzip file ({error}); fetch it again") from None
+
+
+def _in_parts(file: BufferedIOBase, most: int) -> bytes:
+    """What a file of unknown length holds, at most so many bytes, in no more memory than that takes."""
+    held = BytesIO()
+    while held.tell() < most and (part := file.read(min(most - held.tell(), _PART))):
+        held.write(part)
+    return held.getvalue()
 
 
 def unreadable(name: str, error: OSError) -> InputError:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -160,3 +162,18 @@ def test_an_array_that_claims_more_than_it_holds(tmp_path: Path) -> None:
             np.lib.format.write_array_header_1_0(file, header)
         with pytest.raises(InputError, match=r"x\.npy: "):
             _read_numpy(path)
+
+
+def test_a_small_file_takes_little_memory_whatever_the_limit(tmp_path: Path) -> None:
+    """Also of address space, which `ulimit -v` bounds: plain and packed."""
+    (tmp_path / "a").write_bytes(b"a" * 3_000_000)
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"a" * 3_000_000))
+    script = (
+        "import resource, sys, gzip\n"
+        "from falsifier.input_file import read_bytes\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20),) * 2)\n"
+        "print([len(read_bytes(path, 1 << 30)) for path in sys.argv[1:]])\n"
+    )
+    words = [sys.executable, "-c", script, str(tmp_path / "a"), str(tmp_path / "a.gz")]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "[3000000, 3000000]\n"

@@ -285,7 +285,7 @@ def _require_writable(path: Path, *, folder: bool) -> None:
 
 
 def _sha256(path: Path, until: float) -> str | None:
-    """Of the file as it lies there; None where it cannot be read, or not before the time `until`."""
+    """Of the file as it lies there; None where it cannot be read, or is large and not read by the time `until`."""
     from hashlib import sha256
 
     from falsifier.input_file import opened
@@ -294,9 +294,9 @@ def _sha256(path: Path, until: float) -> str | None:
     try:
         with opened(path) as file:
             while block := file.read(_BLOCK):
-                if time.monotonic() > until:
-                    return None
                 digest.update(block)
+                if len(block) == _BLOCK and time.monotonic() > until:
+                    return None
     except (InputError, OSError):
         return None
     return digest.hexdigest()

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from falsifier.errors import InputError
-from falsifier.input_file import MODEL, limit_or, read_bytes
+from falsifier.input_file import MODEL, limit_or
+from falsifier.network.stored import HERE, reader
 
 if TYPE_CHECKING:
     from onnx import GraphProto, TensorProto
@@ -20,7 +21,8 @@ def with_external_data(model: Path) -> Iterator[Path]:
 
     yield model
     try:
-        graph = onnx.load_model_from_string(read_bytes(model, limit_or(MODEL), packed=False)).graph
+        with reader(model, None, str(model), limit_or(MODEL)) as (text, _):
+            graph = onnx.load_model_from_string(text).graph
     except (InputError, DecodeError):  # packed, or no model: then it names no other files that onnxruntime would find
         return
     locations = {
@@ -28,7 +30,7 @@ def with_external_data(model: Path) -> Iterator[Path]:
         for tensor in _tensors(graph)
         if tensor.data_location == onnx.TensorProto.EXTERNAL
         for entry in tensor.external_data
-        if entry.key == "location"
+        if entry.key == "location" and entry.value != HERE
     }
     for location in sorted(locations):
         yield model.parent / location

@@ -28,7 +28,9 @@ _GRAPH = 7  # a field of a ModelProto
 _INITIALIZER = 5  # of a GraphProto
 _TYPE, _FLOATS, _RAW, _EXTERNAL, _LOCATION = 2, 4, 9, 13, 14  # of a TensorProto
 _KEY, _VALUE = 1, 2  # of a StringStringEntryProto
-_HERE = ""  # the location of what lies in the model's own file: no other file has this name
+HERE = ""
+"""The location of what lies in the model's own file: no other file has this name."""
+
 _TYPES = {
     1: "<f4",
     2: "u1",
@@ -86,7 +88,7 @@ class _Reader:
         if proto.data_location != TensorProto.EXTERNAL:
             return reading.tensor(proto)
         info = {entry.key: entry.value for entry in proto.external_data}
-        offset, location = int(info.get("offset", 0)), info.get("location", _HERE)
+        offset, location = int(info.get("offset", 0)), info.get("location", HERE)
         if proto.data_type not in _TYPES:
             copy = TensorProto()
             copy.CopyFrom(proto)
@@ -96,7 +98,7 @@ class _Reader:
             return reading.tensor(copy)
         dtype, shape = np.dtype(_TYPES[proto.data_type]), tuple(proto.dims)
         count = math.prod(shape)
-        if location == _HERE and self._file is None:
+        if location == HERE and self._file is None:
             assert self._data is not None
             found = np.frombuffer(self._data, dtype, count, offset).reshape(shape)
             return reading.widened(found if found.flags.aligned else found.copy())
@@ -118,7 +120,7 @@ class _Reader:
     @contextmanager
     def _open(self, location: str) -> Iterator[BufferedReader]:
         """A file that tensors lie in. Where it may lie onnxruntime has judged, which has loaded the model before."""
-        if location == _HERE:
+        if location == HERE:
             assert self._file is not None
             yield self._file
             return
@@ -128,7 +130,7 @@ class _Reader:
 
 
 def _framed(data: Data) -> bytes:
-    """A model whose large embedded initializers are said to lie in `_HERE`; as it is where it is malformed."""
+    """A model whose large embedded initializers are said to lie in `HERE`; as it is where it is malformed."""
     try:
         return b"".join(
             bytes_field(_GRAPH, _framed_graph(data, a, b)) if (number, wire) == (_GRAPH, LENGTH) else bytes(data[at:b])
@@ -155,7 +157,7 @@ def _framed_tensor(data: Data, start: int, stop: int) -> bytes:
     if kind not in _TYPES or len(held) != 1 or held[0][2] != LENGTH or held[0][4] - held[0][3] < _LARGE:
         return bytes(data[start:stop])
     _, _, _, a, b = held[0]
-    place = {"location": _HERE, "offset": str(a), "length": str(b - a)}
+    place = {"location": HERE, "offset": str(a), "length": str(b - a)}
     entries = [bytes_field(_KEY, key.encode()) + bytes_field(_VALUE, value.encode()) for key, value in place.items()]
     rest = [bytes(data[span[0] : span[4]]) for span in spans if span is not held[0]]
     return b"".join([*rest, *(bytes_field(_EXTERNAL, entry) for entry in entries), number_field(_LOCATION, 1)])

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from command import falsifier as command
 
 from falsifier import InputError, Result, falsify
 from falsifier.cli import main
+from falsifier.cli.verify import Verification, _sha256, parser
 from falsifier.query import read
 from falsifier.witness.tensors import read_tensors
 from falsifier.witness.text import read_witness
@@ -166,6 +168,23 @@ def test_json(folder: Path) -> None:
     assert set(result["sha256"]) == {"prop.vnnlib", "net.onnx"}
     assert all(len(digest) == 64 for digest in result["sha256"].values())
     assert result["witness"]["inputs"] == result["witness"]["outputs"]
+
+
+def test_large_files_are_hashed_within_the_limit_or_not_at_all(tmp_path: Path) -> None:
+    for size, kept in ((1 << 20) - 1, True), (1 << 21, False):
+        (tmp_path / "file").write_bytes(bytes(size))
+        late, whole = (_sha256(tmp_path / "file", time.monotonic() + left) for left in (-1, 60))
+        assert whole == sha256(bytes(size)).hexdigest()
+        assert late == (whole if kept else None)
+
+
+def test_time_is_kept_to_hash_large_files(tmp_path: Path) -> None:
+    with (tmp_path / "net.onnx").open("wb") as file:
+        file.truncate(1 << 30)  # takes no room on the disk
+    words = [str(tmp_path / "prop.vnnlib"), f"--network={tmp_path / 'net.onnx'}", "--timeout=60"]
+    ends = [Verification(parser().parse_args([*words, *more]), 0.0, None) for more in ((), ("--json=-",))]
+    plain, hashing = (run.end - run.deadline for run in ends)
+    assert plain + 2 <= hashing <= plain + 6
 
 
 def test_same_seed_same_witness(folder: Path) -> None:

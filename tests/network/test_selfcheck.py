@@ -188,6 +188,40 @@ def test_the_reasons_of_engines_that_were_passed_over_are_kept(monkeypatch: pyte
     assert network.report[1].reason == "torch cannot be imported"
 
 
+@pytest.mark.parametrize("where", ["lower", "engine"])
+def test_a_network_that_memory_holds_only_once_runs_one_sample_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Without torch, which takes more."""
+
+    def starved(*_: Any, **__: Any) -> Any:
+        raise MemoryError("no room")
+
+    if where == "lower":
+        monkeypatch.setattr("falsifier.network.lowering.lower", starved)
+    else:
+        monkeypatch.setattr(selection, "_onnxruntime", starved)
+    monkeypatch.setattr(selection, "_torch", lambda lowered, device: pytest.fail("torch was asked"))
+    network = load(NET)
+    assert network.engine().name == "single-sample"
+    assert "no room" in network.report[0].reason
+
+
+def test_rounding_is_measured_only_where_it_may_explain_something() -> None:
+    reference = reference_of(NET)
+    runs = []
+
+    class Counted:
+        inputs, n, m, dtype = reference.inputs, reference.n, reference.m, reference.dtype
+
+        def run_flat(self, x: Array) -> Array:
+            runs.append(x)
+            return reference.run_flat(x)
+
+    assert self_check(OnnxruntimeEngine(lower(NET)), Counted()).passed
+    assert len(runs) == 16
+
+
 def test_a_network_that_is_not_lowered_runs_one_sample_at_a_time() -> None:
     network = load(read("net (float[1,4] x, int64[1] s) => (float[A] y) { y = Reshape (x, s) }"))
     engine = network.engine(check=True, box=(np.full(5, 4.0), np.full(5, 4.0)))

@@ -1,6 +1,8 @@
-"""Networks of which one sample takes a large part of a second, on a clock that counts samples."""
+"""Networks of which one sample takes a large part of a second, on a clock of samples: what the time goes to."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from falsifier.search.stages.gradient import Gradient
 from falsifier.search.stages.hopping import DilatedHopping
 from falsifier.search.stages.probe import Probe
 from falsifier.search.stages.reach import Reach
+from falsifier.search.stages.sampling import Sampling
 
 SAMPLE = 0.4  # seconds; a gradient takes twice that
 LIMIT = 20.0
@@ -99,3 +102,16 @@ def test_a_lane_alone_reaches_what_takes_several_steps() -> None:
     result = first_round(1000)
     assert result.found
     assert result.stage == "gradient"
+
+
+def test_a_stage_that_memory_is_too_small_for_leaves_the_others() -> None:
+    """Gradients do not fit, samples do."""
+    instance = toy(dome(4, 0.1), "(assert (>= Y_0 0))", [-1] * 4, [1] * 4, 20_000)
+
+    def starved(*_: Any, **__: Any) -> Any:
+        raise MemoryError("no room")
+
+    instance.many.ascend = starved  # type: ignore[method-assign]
+    assert run(instance, stages=[Reach(), Gradient(), Sampling()]).stage == "sampling"
+    with pytest.raises(MemoryError, match="no room"):
+        run(instance, stages=[Reach(), Gradient()])
