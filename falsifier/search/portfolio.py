@@ -70,7 +70,39 @@ def fuzzing(recipe: Recipe | None = None) -> Iterator[Stage]:
     yield Fuzzing(recipe or our_recipe(), lanes=0)
 
 
-PORTFOLIOS: dict[str, Callable[[], Iterable[Stage]]] = {"standard": standard, "paper": paper, "fuzzing": fuzzing}
+def restarts() -> Iterator[Stage]:
+    """What draws: for a search beside one that runs `standard`, with another random state
+    (`docs/decisions/023-companions.md`)."""
+    from falsifier.search.stages.hopping import DilatedHopping, Hopping
+    from falsifier.search.stages.reach import Reach
+    from falsifier.search.stages.within import Within
+
+    yield Reach()
+    yield Within()
+    yield DilatedHopping()
+    yield Hopping()
+
+    from falsifier.search.stages.descent import Descent
+    from falsifier.search.stages.flips import Flips
+    from falsifier.search.stages.gradient import Gradient
+    from falsifier.search.stages.last_bits import LastBits
+    from falsifier.search.stages.nearest import Nearest
+    from falsifier.search.stages.sampling import Sampling
+
+    yield Gradient()
+    yield Flips()
+    yield Sampling()
+    yield Descent()
+    yield Nearest()
+    yield LastBits()
+
+
+PORTFOLIOS: dict[str, Callable[[], Iterable[Stage]]] = {
+    "standard": standard,
+    "paper": paper,
+    "fuzzing": fuzzing,
+    "restarts": restarts,
+}
 
 
 def stages_of(name: str) -> Iterator[Stage]:
