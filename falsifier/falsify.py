@@ -76,8 +76,8 @@ def falsify(
     gzip), bytes, an `onnx.ModelProto` or a `torch.nn.Module`. query: a path, the text of a VNN-LIB file, or a `Query`.
     timeout in seconds from this call. With `max_evaluations` and a timeout that does not bind, the result depends on
     nothing but the arguments. require: `exact` refuses witnesses that hold under the published rule alone.
-    portfolio: `standard`, `fuzzing`, `paper`, the last two perhaps with settings (`docs/batch-fuzzing.md`), or
-    `module:function` of your own. budgets: how far each input may move
+    portfolio: `standard`, `restarts`, `fuzzing`, `paper`, the last two perhaps with settings
+    (`docs/batch-fuzzing.md`), or `module:function` of your own. budgets: how far each input may move
     from the centre of its box, `[n]` or the path of a numpy file. refinement: what is wanted beyond a first witness.
     report: called with a preliminary result once there is one worth keeping should the run be cut short, and with
     each one that a refinement adds or betters. workers: processes that search what the first pass leaves open, this one

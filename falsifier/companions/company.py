@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,7 +47,7 @@ class Company:
         self._looked = now
         for companion in self._companions:
             for told in companion.hear():
-                if told.kind is not Kind.STANDS and run.width:
+                if told.kind is not Kind.STANDS and run.width and companion.shown < _SHOWN:
                     self._ask(run, companion, told.target, told.stage, told.point)
         if now >= self._weighed + _MEMORY:
             self._weighed = now
@@ -96,7 +97,9 @@ class Company:
         """`end`, and take their status when they are gone, without waiting for it."""
         self.end()
         if self._companions:
-            threading.Thread(target=_bury, args=(self._companions,), name="burial", daemon=True).start()
+            burial = threading.Thread(target=_bury, args=(self._companions,), name="burial", daemon=True)
+            with suppress(RuntimeError):  # no more threads: their status waits for the end of this process
+                burial.start()
 
     def account(self) -> dict[str, Any]:
         """What there was of companions, as JSON types."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _MARK = b"FCW1"
-_HEAD = struct.Struct("<4sBIQ16sI")  # mark, kind, target, evaluations, stage, numbers that follow
+_HEAD = struct.Struct("<4sBIQ48sI")  # mark, kind, target, evaluations, stage, numbers that follow
 _NUMBER = np.dtype("<f8")
 
 

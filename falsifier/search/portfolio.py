@@ -16,6 +16,8 @@ from falsifier.search.stages.probe import Probe
 if TYPE_CHECKING:
     from falsifier.search.loop import Recipe
 
+_BESIDE = 0.05  # seconds of a first turn of the stages that a companion keeps for what its populations do not see
+
 
 def standard() -> Iterator[Stage]:
     """Everything, the cheap first. Each stage says itself where it does not apply."""
@@ -71,16 +73,19 @@ def fuzzing(recipe: Recipe | None = None) -> Iterator[Stage]:
 
 
 def restarts() -> Iterator[Stage]:
-    """What draws: for a search beside one that runs `standard`, with another random state
-    (`docs/decisions/023-companions.md`)."""
+    """For a search beside one that runs `standard`: what draws, so that another random state makes a difference.
+
+    Populations get more of the time than they do there, and the stages that decide by themselves are left out
+    (`docs/decisions/023-companions.md`).
+    """
     from falsifier.search.stages.hopping import DilatedHopping, Hopping
     from falsifier.search.stages.reach import Reach
     from falsifier.search.stages.within import Within
 
     yield Reach()
     yield Within()
-    yield DilatedHopping()
-    yield Hopping()
+    yield DilatedHopping(0.6)
+    yield Hopping(0.3)
 
     from falsifier.search.stages.descent import Descent
     from falsifier.search.stages.flips import Flips
@@ -89,10 +94,10 @@ def restarts() -> Iterator[Stage]:
     from falsifier.search.stages.nearest import Nearest
     from falsifier.search.stages.sampling import Sampling
 
-    yield Gradient()
-    yield Flips()
-    yield Sampling()
-    yield Descent()
+    yield Gradient(_BESIDE)
+    yield Flips(_BESIDE)
+    yield Sampling(_BESIDE)
+    yield Descent(_BESIDE)
     yield Nearest()
     yield LastBits()
 

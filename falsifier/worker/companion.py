@@ -23,6 +23,7 @@ from falsifier.worker.place import die_with
 _NICE = 10
 _EVERY = 0.5  # seconds between two counts of evaluations
 _KILLED_FIRST = 1000  # of 1000
+_LONGEST = 1e8  # seconds that a timer takes
 _LATE = 1.0  # seconds after the deadline at which the kernel ends it, whatever it is doing
 
 
@@ -39,7 +40,8 @@ def main(descriptor: int, parent: int) -> None:
     die_with(sys.stdin.fileno())
     task = Task.unpacked(line)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, max(task.deadline - time.monotonic(), 0.0) + _LATE)
+    left = min(task.deadline - time.monotonic(), _LONGEST)
+    signal.setitimer(signal.ITIMER_REAL, max(left, 0.0) + _LATE)
     _search(task, _Teller(descriptor))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from falsifier.companions.telling import Kind, Task, Told
 
-RIGHT, WRONG = [0.75], [-0.75]  # points of the instance that `troupe` makes
+RIGHT = [0.75]  # a witness of the instance that `troupe` makes
 
 
 def main() -> None:
@@ -35,8 +35,8 @@ def main() -> None:
             os.write(descriptor, b"Traceback (most recent call last):\n" + bytes(range(256)))
             time.sleep(600)
         case "lies":
-            while True:
-                tell(Kind.FOUND, WRONG)
+            for number in range(10**9):
+                tell(Kind.FOUND, [-0.75 + number / 2**30])
         case "exaggerates":
             tell(Kind.FOUND, RIGHT, target=9)
             time.sleep(600)

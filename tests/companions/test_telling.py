@@ -15,7 +15,7 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 
 def told(kind: Kind, point: list[float], target: int = 2) -> Told:
-    return Told(kind, target, 12345678901, "nearest/hopping", np.array(point))
+    return Told(kind, target, 12345678901, "nearest/dilated-hopping", np.array(point))
 
 
 @given(st.lists(st.tuples(FINITE, FINITE), max_size=4), st.integers(1, 60))
@@ -27,13 +27,13 @@ def test_records_arrive_however_they_are_cut(points: list[tuple[float, float]], 
     assert [(h.kind, h.target, h.evaluations, h.point.tolist()) for h in heard] == [
         (s.kind, s.target, s.evaluations, s.point.tolist()) for s in said
     ]
-    assert {h.stage for h in heard} == {"nearest/hopping"}
+    assert {h.stage for h in heard} == {"nearest/dilated-hopping"}
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        b"x" * 64,
+        b"x" * 128,
         told(Kind.FOUND, [0.0]).packed(),
         told(Kind.FOUND, [0.0, 1.0, 2.0]).packed(),
         told(Kind.FOUND, [0.0, 1.0], target=3).packed(),
