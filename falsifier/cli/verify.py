@@ -369,8 +369,9 @@ def parser() -> Parser:
         "--portfolio",
         default="standard",
         metavar="NAME",
-        help="the stages to search with: standard, fuzzing, paper, restarts, or MODULE:FUNCTION of your own (default "
-        "standard); settings may follow paper and fuzzing, as in paper,scaling=isotropic,step=0.05 (docs/batch-fuzzing.md)",
+        help="the stages to search with: standard, fuzzing, paper, restarts, or MODULE:FUNCTION of your own "
+        "(default standard); settings may follow paper and fuzzing, as in paper,scaling=isotropic,step=0.05 "
+        "(docs/batch-fuzzing.md)",
     )
     add(
         "--budgets",
