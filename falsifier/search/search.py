@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.arrays import Rng
 from falsifier.budget import Budget
-from falsifier.search.company import Company
 from falsifier.search.groups import Confirm, Groups
 from falsifier.search.portfolio import stages_of
 from falsifier.search.result import SearchResult
@@ -18,6 +18,9 @@ from falsifier.search.run import Run
 from falsifier.search.source import ProblemSource
 from falsifier.search.stage import Stage
 from falsifier.verdict import StopReason
+
+if TYPE_CHECKING:
+    from falsifier.search.company import Company
 
 _FLOOR = 1 / 8  # of its full turn that a stage keeps however long it has not gained
 _LONGEST_PASS = 0.6  # of the time left that one pass may plan to take
