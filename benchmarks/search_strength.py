@@ -2,6 +2,7 @@
 work.
 
     python benchmarks/search_strength.py INSTANCES.csv [--family F] [--match TEXT] [--timeout 5] [--seeds 0 1 2]
+        [--workers N]
 
 The list has the columns family, network, property and expected; paths are relative to it. Rows of several networks are
 left out. Prints one line per run on standard error and JSON on standard output: per family, solved and tried runs, the
@@ -23,6 +24,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from falsifier.cli.arguments import workers
+
 
 @dataclass(frozen=True)
 class Attempt:
@@ -38,6 +41,8 @@ class Attempt:
     search_seconds: float
     evaluations: int
     margin: float | None
+    companions: int = 0  # that were started
+    found_by: int | None = None  # the number of one
     error: str = ""
 
 
@@ -58,10 +63,12 @@ def attempt(base: Path, row: dict[str, str], options: argparse.Namespace, rng_se
             max_evaluations=options.max_evaluations,
             portfolio=options.portfolio,
             device=options.device,
+            workers=options.workers,
         )
     except FalsifierError as error:
         seconds = time.monotonic() - start
-        return Attempt(row["family"], name, rng_seed, "error", "", None, seconds, seconds, 0, None, str(error))
+        return Attempt(row["family"], name, rng_seed, "error", "", None, seconds, seconds, 0, None, error=str(error))
+    companions = result.companions or {"started": 0, "found": None}
     margins = [margin for margin in result.margins if margin is not None]
     return Attempt(
         family=row["family"],
@@ -74,6 +81,8 @@ def attempt(base: Path, row: dict[str, str], options: argparse.Namespace, rng_se
         search_seconds=round(result.seconds.get("search", 0.0), 4),
         evaluations=result.evaluations,
         margin=max(margins) if margins else None,
+        companions=companions["started"],
+        found_by=companions["found"],
     )
 
 
@@ -125,6 +134,7 @@ def main() -> None:
     parser.add_argument("--max-per-family", type=int, help="at most so many rows of a family")
     parser.add_argument("--portfolio", default="standard")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--workers", type=workers, default=1, help="processes that search, or auto")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0], help="rng seeds, one run each")
     parser.add_argument("--no-runs", action="store_true", help="print the summary alone")
     options = parser.parse_args()

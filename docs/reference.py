@@ -73,7 +73,8 @@ Read by the programs themselves, or by libraries below them:
 - `PYTHON`: the interpreter that `install_tool.sh` makes the environment with (`make` has the same variable).
 - `FALSIFIER_CHILD` marks programs behind a hand-off, so that what they leave running can be ended; not to be set.
 
-Threads follow the CPU affinity of the process (`taskset`, cgroups), not a variable.
+Threads follow the CPU affinity of the process (`taskset`), not a variable; the number of companions follows the
+quota of its control groups as well.
 """
 
 

@@ -114,6 +114,13 @@ def demand_count(name: str, value: Any, least: int = 1) -> None:
         raise InputError(f"{name} {value!r}: give a whole number, {least} or more")
 
 
+def demand_workers(workers: Any) -> None:
+    """Raise InputError for what is no number of processes."""
+    number = isinstance(workers, int) and not isinstance(workers, bool) and workers >= 1
+    if not (number or workers == "auto"):
+        raise InputError(f"workers {workers!r}: give a number of processes, this one included, or auto")
+
+
 def demand_device(device: str) -> None:
     """Raise InputError for a device that cannot be had, before an easy instance is answered without it."""
     if device in ("auto", "cpu"):

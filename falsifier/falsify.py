@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arguments import as_budgets, as_networks, as_pairs, as_query, demand_count, demand_device, demand_seconds
+from falsifier.arguments import (
+    as_budgets,
+    as_networks,
+    as_pairs,
+    as_query,
+    demand_count,
+    demand_device,
+    demand_seconds,
+    demand_workers,
+)
 from falsifier.arrays import Rng
 from falsifier.budget import Budget
 from falsifier.errors import EngineError, InputError, UnsupportedError
@@ -33,9 +42,11 @@ from falsifier.witness.judge import Judge
 from falsifier.witness.outcome import Witness, WitnessClass
 
 if TYPE_CHECKING:
+    from falsifier.companions.company import Company
     from falsifier.query.tree import Query
     from falsifier.refinement import Refinement
     from falsifier.search import SearchResult
+    from falsifier.search.run import Run
     from falsifier.search.stage import Stage
 
 Report = Callable[[Result], None]
@@ -57,6 +68,7 @@ def falsify(
     budgets: Any = None,
     refinement: Refinement | None = None,
     report: Report | None = None,
+    workers: int | str = 1,
 ) -> Result:
     """Search for inputs that satisfy a query.
 
@@ -64,11 +76,13 @@ def falsify(
     gzip), bytes, an `onnx.ModelProto` or a `torch.nn.Module`. query: a path, the text of a VNN-LIB file, or a `Query`.
     timeout in seconds from this call. With `max_evaluations` and a timeout that does not bind, the result depends on
     nothing but the arguments. require: `exact` refuses witnesses that hold under the published rule alone.
-    portfolio: `standard`, `fuzzing`, `paper`, the last two perhaps with settings (`docs/batch-fuzzing.md`), or
-    `module:function` of your own. budgets: how far each input may move
+    portfolio: `standard`, `restarts`, `fuzzing`, `paper`, the last two perhaps with settings
+    (`docs/batch-fuzzing.md`), or `module:function` of your own. budgets: how far each input may move
     from the centre of its box, `[n]` or the path of a numpy file. refinement: what is wanted beyond a first witness.
     report: called with a preliminary result once there is one worth keeping should the run be cut short, and with
-    each one that a refinement adds or betters.
+    each one that a refinement adds or betters. workers: processes that search what the first pass leaves open, this one
+    included, or `auto`: one for each free core. Those beside this one read the files again: where the instance is not
+    given as files there are none. Which of them finds a witness is a matter of chance.
 
     Raises InputError for files, numbers and a device that cannot be used. What is not supported gives `unknown`, with a
     reason.
@@ -78,7 +92,12 @@ def falsify(
     deadline = time.monotonic() + timeout
     prepared = Prepared(networks, query, device=device, require=require, portfolio=portfolio, budgets=budgets)
     return prepared.search(
-        deadline, rng_seed=rng_seed, max_evaluations=max_evaluations, refinement=refinement, report=report
+        deadline,
+        rng_seed=rng_seed,
+        max_evaluations=max_evaluations,
+        refinement=refinement,
+        report=report,
+        workers=workers,
     )
 
 
@@ -100,6 +119,8 @@ class Prepared:
         if require not in ("correct", "exact"):
             raise InputError(f"require {require!r}: choose correct or exact")
         demand_device(device)
+        self._given = (networks, query, require, portfolio, budgets)
+        self._company: Company | None = None
         limits = as_budgets(budgets)
         self.whole = limits is None
         """Whether all of the query is searched: budgets leave a part of it."""
@@ -128,6 +149,16 @@ class Prepared:
         return getattr(self, "_door", None)
 
     @property
+    def stages(self) -> Iterator[Stage]:
+        """Those of the portfolio, to be used up once."""
+        return self._stages
+
+    @property
+    def budget(self) -> Budget:
+        """What the problems charge with their evaluations."""
+        return self._budget
+
+    @property
     def problems(self) -> Problems:
         """Targets and network. Raises UnsupportedError, EngineError or MemoryError: what was in the way of them."""
         if self._obstacle is not None:
@@ -153,6 +184,7 @@ class Prepared:
         stages: Iterable[Stage] | None = None,
         refinement: Refinement | None = None,
         witness: Witness | None = None,
+        workers: int | str = 1,
     ) -> Result:
         """The result, with the other arguments of `falsify`. `deadline` is a reading of `time.monotonic`.
 
@@ -165,9 +197,15 @@ class Prepared:
         if math.isnan(deadline):
             raise InputError("deadline nan: give a reading of time.monotonic, or infinity for none")
         _demand_numbers(rng_seed, max_evaluations)
+        demand_workers(workers)
+        self._company = None
         if refinement and self._obstacle is None:
             refinement.demand(self._problems.spec.n)
-        result = self._search(deadline, rng_seed, max_evaluations, report, stages, witness)
+        try:
+            result = self._search(deadline, rng_seed, max_evaluations, report, stages, witness, workers)
+        finally:
+            if self._company is not None:
+                self._company.close()
         if not refinement or result.witness is None or self._obstacle is not None:
             return result
         if report:  # before anything is made of it
@@ -214,6 +252,7 @@ class Prepared:
         report: Report | None,
         stages: Iterable[Stage] | None,
         witness: Witness | None,
+        workers: int | str,
     ) -> Result:
         """The result of the search for a first witness."""
         draft = replace(self._draft, rng_seed=int(rng_seed))
@@ -245,13 +284,30 @@ class Prepared:
                     if done or problems.nearest is None:
                         return _only_point(draft, judge, problems.separate, self._door.query)
                     source = problems.nearest
-                found = search(source, budget, Rng(rng_seed), judge, self._stages if stages is None else stages)
+                portfolio = self._stages if stages is None else stages
+                invite = None if workers == 1 else partial(self._invite, workers, rng_seed)
+                found = search(source, budget, Rng(rng_seed), judge, portfolio, invite)
         except UnsupportedError as error:
             return replace(draft, reason=StopReason.UNSUPPORTED, reason_text=str(error))
         except (EngineError, MemoryError) as error:
             failed = replace(draft, reason=StopReason.FAILED, reason_text=f"{StopReason.FAILED.value}: {error}")
             return kept[-1] if kept else failed
+        if self._company is not None:
+            draft = replace(draft, companions=self._company.account())
         return _conclude(draft, found, source, judge)
+
+    def _invite(self, workers: int | str, rng_seed: int, run: Run) -> Company:
+        """The company of a search, made once the first pass is over."""
+        from falsifier.companions.invite import Asked, company
+
+        reading = sum(self._seconds.get(phase, 0.0) for phase in ("read", "load", "compile"))
+        self._company = company(run, workers, Asked(*self._given, reading), rng_seed)
+        return self._company
+
+    def end_companions(self) -> None:
+        """End the processes that search beside this one, at once: for a process that is about to end itself."""
+        if self._company is not None:
+            self._company.end()
 
 
 def _demand_numbers(rng_seed: Any, max_evaluations: Any) -> None:

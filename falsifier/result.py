@@ -25,8 +25,9 @@ class Result:
     disjunct in the query's order (None: never evaluated); >= 0 iff the disjunct was satisfied on an engine. open: the
     disjuncts that were searched and are not satisfied; near: for the nearest of them the best point `[n]`, flat over
     all inputs. seconds: per phase. stages: calls, evaluations, seconds and improvements of each stage. handoff: what
-    the verifier said that the instance was handed to, None where it was handed to none. witnesses: with a refinement,
-    all that were confirmed for it, the first one first; `witness` is the best of them.
+    the verifier said that the instance was handed to, None where it was handed to none. companions: what there was of
+    processes that searched beside this one, None where none were asked for or the first pass decided. witnesses: with a
+    refinement, all that were confirmed for it, the first one first; `witness` is the best of them.
     """
 
     verdict: Verdict
@@ -47,6 +48,7 @@ class Result:
     seconds: Mapping[str, float] = field(default_factory=dict)
     stages: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     handoff: Mapping[str, Any] | None = None
+    companions: Mapping[str, Any] | None = None
     witnesses: Sequence[Appraised] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -66,6 +68,7 @@ class Result:
             "seconds": {name: round(value, 6) for name, value in self.seconds.items()},
             "stages": {name: dict(record) for name, record in self.stages.items()},
             "handoff": None if self.handoff is None else dict(self.handoff),
+            "companions": None if self.companions is None else dict(self.companions),
             "witnesses": [found.to_json() for found in self.witnesses],
             "witness": None
             if self.witness is None

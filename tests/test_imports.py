@@ -13,7 +13,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # Each layer may import from those that stand below it, and from itself where one entry holds one package.
 LAYERS: list[set[str]] = [
-    {"errors", "verdict", "arrays", "records"},
+    {"errors", "verdict", "arrays", "records", "machine"},
     {"input_file", "output_file"},
     {"budget", "instance", "result", "numpy_file"},
     {"objective", "query"},
@@ -25,6 +25,7 @@ LAYERS: list[set[str]] = [
     {"search", "witness"},
     {"arguments"},
     {"problems"},
+    {"companions"},
     {"refinement"},
     {"falsify"},
     {"handoff"},

@@ -11,7 +11,7 @@ trap 'stopped=${stopped:-$SECONDS}; kill -TERM $worker 2>/dev/null' TERM INT HUP
 describe_instance
 then=()
 [[ ! $FALSIFIER_THEN ]] || then=("--then=$FALSIFIER_THEN" ${FALSIFIER_CONFIG:+"--config=$FALSIFIER_CONFIG"} ${FALSIFIER_THEN_AFTER:+"--then-after=$FALSIFIER_THEN_AFTER"})
-words=("${then[@]}" --since=$$ --timeout="$timeout" --results="$results" --network="$onnx" --rng-seed="${FALSIFIER_RNG_SEED:-0}" -- "$vnnlib")
+words=("${then[@]}" --since=$$ --timeout="$timeout" --results="$results" --network="$onnx" --rng-seed="${FALSIFIER_RNG_SEED:-0}" --workers="${FALSIFIER_PROCESSES:-auto}" -- "$vnnlib")
 if { [[ ${FALSIFIER_WORKER:-} == off ]] || ! ask_worker; } && [[ ! $stopped ]]; then
     PYTHONPATH=$here/..${PYTHONPATH:+:$PYTHONPATH} "$python" -P -m falsifier verify "${words[@]}" >/dev/null &
     worker=$!

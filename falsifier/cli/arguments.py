@@ -96,6 +96,11 @@ def positive_int(text: str) -> int:
     return value
 
 
+def workers(text: str) -> int | str:
+    """An argument that is a number of processes, or `auto`."""
+    return text if text == "auto" else positive_int(text)
+
+
 def non_negative_int(text: str) -> int:
     """An argument like an rng seed. Surrounding white space is no fault."""
     try:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from falsifier.cli.arguments import Parser
+from falsifier.cli.arguments import Parser, workers
 from falsifier.cli.process import age
 from falsifier.errors import InputError
 from falsifier.output_file import replace
@@ -38,7 +39,7 @@ def run(words: list[str], started: float) -> int:
     if options.write is not None:
         if given:
             raise InputError("--write makes a folder and runs nothing: leave out the arguments of the scripts")
-        return _write(Path(options.write), tool, options.budget)
+        return _write(Path(options.write), tool, options)
     if given[:1] != ["v1"] or len(given) not in (4, 6):
         raise InputError(
             "give the arguments of prepare_instance.sh (v1 CATEGORY ONNX VNNLIB) or of run_instance.sh "
@@ -49,18 +50,19 @@ def run(words: list[str], started: float) -> int:
 
         command = [*script(tool / _PREPARE), *given]
         os.execvp(command[0], command)  # what it leaves running is for its own run
-    return _run(tool, options.budget, given, started)
+    return _run(tool, options, given, started)
 
 
-def _run(tool: Path, budget: str, given: list[str], started: float) -> int:
+def _run(tool: Path, asked: Namespace, given: list[str], started: float) -> int:
     from falsifier.cli.verify import carry_out
     from falsifier.cli.verify import parser as verify_parser
     from falsifier.instance import parse_seconds
 
     _, category, network, query, results, timeout = given
     # reading the tool's answer, replaying it and ending take about what this start has taken: both are in the budget
-    after = max(_budget(budget, parse_seconds(timeout)) - age(), 0.0)
+    after = max(_budget(asked.budget, parse_seconds(timeout)) - age(), 0.0)
     words = [f"--results={results}", f"--timeout={timeout}", f"--network={network}", f"--then-after={after!r}"]
+    words += [f"--workers={asked.workers}"]
     options = verify_parser().parse_args([*words, f"--then={_TOOL}", "--", query])
 
     def make(*arguments: object) -> Verification:
@@ -81,7 +83,7 @@ def _prepass(tool: Path, category: str, *arguments: object) -> Verification:
     return Prepass(*arguments)  # type: ignore[arg-type]
 
 
-def _write(folder: Path, tool: Path, budget: str) -> int:
+def _write(folder: Path, tool: Path, options: Namespace) -> int:
     """Make a folder of three scripts."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,7 +93,7 @@ def _write(folder: Path, tool: Path, budget: str) -> int:
                 raise InputError(f"{script}: exists already: give a folder without scripts")
         for name in _SCRIPTS:
             script = folder / name
-            replace(script, _script(name, tool, budget))
+            replace(script, _script(name, tool, options))
             script.chmod(0o755)
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
@@ -99,11 +101,12 @@ def _write(folder: Path, tool: Path, budget: str) -> int:
     return 0
 
 
-def _script(name: str, tool: Path, budget: str) -> str:
+def _script(name: str, tool: Path, options: Namespace) -> str:
     head = "#!/usr/bin/env bash\n# Written by `falsifier prepass`: this tool first, then the one named below.\n"
     if name not in (_PREPARE, _RUN):
         return f'{head}exec bash {shlex.quote(str(tool / name))} "$@"\n'
-    words = [sys.executable, "-P", "-m", "falsifier", "prepass", "--tool", str(tool), "--budget", budget]
+    words = [sys.executable, "-P", "-m", "falsifier", "prepass", "--tool", str(tool), "--budget", options.budget]
+    words += [] if options.workers == "auto" else ["--workers", str(options.workers)]
     call = f'{shlex.join(words)} "$@"'
     if name == _PREPARE:
         return f"{head}exec {call}\n"
@@ -132,6 +135,7 @@ def _parser() -> Parser:
     add = parser.add_argument
     add("--tool", required=True, metavar="DIR", help="the folder with the three scripts of the other tool")
     add("--budget", default="10%", metavar="S", help="seconds for falsifying, or a share as 20%% (default 10%%)")
+    add("--workers", type=workers, default="auto", metavar="{N,auto}", help="as for verify (default auto)")
     add("--write", metavar="FOLDER", help="make a tool folder that does this")
     add("words", nargs="*", metavar="ARGUMENT", help="those of prepare_instance.sh or of run_instance.sh")
     return parser

@@ -6,13 +6,13 @@ import os
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from falsifier import output_file
-from falsifier.cli.arguments import Parser, positive_int
+from falsifier.cli.arguments import Parser, positive_int, workers
 from falsifier.cli.process import Guard, age, ended
 from falsifier.cli.results_file import ResultsFile
 from falsifier.cli.then import adapter_of, add_then, searching
@@ -112,6 +112,12 @@ class Verification:
     def _files(self) -> list[Path]:
         return [self.instance.query, *(network.path for network in self.instance.networks)]
 
+    @property
+    def workers(self) -> int | str:
+        """How many processes search; with a cap on evaluations one unless asked, so that the result is reproducible."""
+        given: int | str | None = self.options.workers
+        return given or ("auto" if self.options.max_evaluations is None else 1)
+
     def choose_adapter(self) -> Adapter | None:
         """Who gets what stays open, None for nobody. Raises InputError as `cli.then.adapter_of` does."""
         return adapter_of(self.options)
@@ -170,6 +176,7 @@ class Verification:
             report=self.keep,
             refinement=wish,
             witness=witness,
+            workers=self.workers,
         )
 
     def handed_over(self, result: Result) -> Result:
@@ -198,7 +205,9 @@ class Verification:
         from falsifier.search.portfolio import stages_of
 
         stages = stages_of(self.options.portfolio)
-        again = self.prepared.search(self.last, rng_seed=self.options.rng_seed + 1, report=self.keep, stages=stages)
+        again = self.prepared.search(
+            self.last, rng_seed=self.options.rng_seed + 1, report=self.keep, stages=stages, workers=self.workers
+        )
         why = f"{again.reason_text}; {record['adapter']} {record['reason']}"
         seconds = {**again.seconds, "handoff": result.seconds["handoff"]}
         return replace(again, reason_text=why, handoff=record, seconds=seconds)
@@ -214,6 +223,8 @@ class Verification:
         """Called by the guard in place of an answer of the main thread."""
         if self.end_children is not None:
             self.end_children()
+        if self.prepared is not None:
+            self.prepared.end_companions()
         instead = self.overdue if signal is None else self.without_answer(StopReason.INTERRUPTED)
         try:
             self._answer(self.preliminary or instead)
@@ -244,6 +255,8 @@ class Verification:
 
             self.kept.write_folder(result)
             more = summary(result)
+        if result.companions and result.companions["started"]:
+            more = f"{_beside(result.companions)}{more}"
         if self.options.assignments and result.witness is not None and result.query is not None:
             from falsifier.witness.tensors import write_tensors
 
@@ -271,6 +284,14 @@ class Verification:
             output_file.replace(output_file.real(path), text)
         except OSError as error:
             raise InputError(f"{self.options.json}: cannot be written ({error.strerror})") from None
+
+
+def _beside(companions: Mapping[str, Any]) -> str:
+    """What there was of companions, as the end of a sentence."""
+    found, started = companions["found"], companions["started"]
+    if found is not None:
+        return f", found by companion {found} of {started}"
+    return f"; {started} companion{'s' if started > 1 else ''} searched as well"
 
 
 def _require_writable(path: Path, *, folder: bool) -> None:
@@ -328,6 +349,13 @@ def parser() -> Parser:
         metavar="N",
         help="end after this many evaluated points; the result is reproducible then",
     )
+    add(
+        "--workers",
+        type=workers,
+        metavar="{N,auto}",
+        help="search what the first pass leaves open in N processes, this one included, if the network is one that "
+        "keeps a single core busy; auto: one for each free core (default auto; with --max-evaluations 1, which is off)",
+    )
     parser.add_device()
     parser.add_refinement()
     add_then(parser)
@@ -341,8 +369,9 @@ def parser() -> Parser:
         "--portfolio",
         default="standard",
         metavar="NAME",
-        help="the stages to search with: standard, fuzzing, paper, or MODULE:FUNCTION of your own (default standard); "
-        "settings may follow paper and fuzzing, as in paper,scaling=isotropic,step=0.05 (docs/batch-fuzzing.md)",
+        help="the stages to search with: standard, fuzzing, paper, restarts, or MODULE:FUNCTION of your own "
+        "(default standard); settings may follow paper and fuzzing, as in paper,scaling=isotropic,step=0.05 "
+        "(docs/batch-fuzzing.md)",
     )
     add(
         "--budgets",

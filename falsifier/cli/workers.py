@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from falsifier.cli.arguments import Parser, positive_int, seconds
+from falsifier.cli.arguments import Parser, seconds, workers
 from falsifier.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def add_workers(parser: Parser) -> None:
     add = parser.add_argument_group("workers and machines").add_argument
     add(
         "--workers",
-        type=_workers,
+        type=workers,
         metavar="{N,auto}",
         help="run in N worker processes that share cores, memory and GPUs; auto: one for each core. An instance that "
         "ends its worker costs itself alone (default: this process does everything)",
@@ -74,10 +74,6 @@ def executor_of(options: Namespace, loaded: Mapping[Path, Network]) -> Executor:
     from falsifier.network.runtime import available_cores
 
     return Processes(available_cores() if options.workers == "auto" else options.workers, memory, grace)
-
-
-def _workers(text: str) -> int | str:
-    return text if text == "auto" else positive_int(text)
 
 
 def _size(text: str) -> int:

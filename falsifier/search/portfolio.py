@@ -16,6 +16,8 @@ from falsifier.search.stages.probe import Probe
 if TYPE_CHECKING:
     from falsifier.search.loop import Recipe
 
+_BESIDE = 0.05  # seconds of a first turn of the stages that a companion keeps for what its populations do not see
+
 
 def standard() -> Iterator[Stage]:
     """Everything, the cheap first. Each stage says itself where it does not apply."""
@@ -70,7 +72,42 @@ def fuzzing(recipe: Recipe | None = None) -> Iterator[Stage]:
     yield Fuzzing(recipe or our_recipe(), lanes=0)
 
 
-PORTFOLIOS: dict[str, Callable[[], Iterable[Stage]]] = {"standard": standard, "paper": paper, "fuzzing": fuzzing}
+def restarts() -> Iterator[Stage]:
+    """For a search beside one that runs `standard`: what draws, so that another random state makes a difference.
+
+    Populations get more of the time than they do there, and the stages that decide by themselves are left out
+    (`docs/decisions/023-companions.md`).
+    """
+    from falsifier.search.stages.hopping import DilatedHopping, Hopping
+    from falsifier.search.stages.reach import Reach
+    from falsifier.search.stages.within import Within
+
+    yield Reach()
+    yield Within()
+    yield DilatedHopping(0.6)
+    yield Hopping(0.3)
+
+    from falsifier.search.stages.descent import Descent
+    from falsifier.search.stages.flips import Flips
+    from falsifier.search.stages.gradient import Gradient
+    from falsifier.search.stages.last_bits import LastBits
+    from falsifier.search.stages.nearest import Nearest
+    from falsifier.search.stages.sampling import Sampling
+
+    yield Gradient(_BESIDE)
+    yield Flips(_BESIDE)
+    yield Sampling(_BESIDE)
+    yield Descent(_BESIDE)
+    yield Nearest()
+    yield LastBits()
+
+
+PORTFOLIOS: dict[str, Callable[[], Iterable[Stage]]] = {
+    "standard": standard,
+    "paper": paper,
+    "fuzzing": fuzzing,
+    "restarts": restarts,
+}
 
 
 def stages_of(name: str) -> Iterator[Stage]:

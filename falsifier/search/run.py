@@ -20,6 +20,7 @@ from falsifier.search.source import ProblemSource
 
 if TYPE_CHECKING:
     from falsifier.problem import Problem
+    from falsifier.search.company import Company
     from falsifier.values import Evaluation
 
 _SCREENED = 1 << 23  # margins of points against targets held at once
@@ -45,6 +46,7 @@ class Run:
     """The state that stages share. `stage` names the one at work.
 
     coverage: the share of the watched neurons that have fired, where a stage measures it; for progress reports.
+    company: who searches for the same elsewhere.
     """
 
     problems: ProblemSource
@@ -71,6 +73,7 @@ class Run:
     lanes: int = 0  # of the batch that was evaluated last
     coverage: float | None = None
     started: float = 0.0  # reading of the budget's clock
+    company: Company | None = None
 
     @classmethod
     def start(cls, problems: ProblemSource, budget: Budget, rng: Rng, confirm: Confirm | Groups) -> Run:
@@ -138,6 +141,8 @@ class Run:
 
     def over(self) -> bool:
         """Whether the search ends here."""
+        if self.company is not None:
+            self.company.look(self)
         if self.groups.watch is not None:
             for group in self.groups.watch():
                 self._close(group)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ from falsifier.search.source import ProblemSource
 from falsifier.search.stage import Stage
 from falsifier.verdict import StopReason
 
+if TYPE_CHECKING:
+    from falsifier.search.company import Company
+
 _FLOOR = 1 / 8  # of its full turn that a stage keeps however long it has not gained
 _LONGEST_PASS = 0.6  # of the time left that one pass may plan to take
 _LONGEST_TURN = 0.25  # of the time left that one turn of the first pass may take
@@ -31,31 +35,36 @@ def search(
     rng: Rng,
     confirm: Confirm | Groups,
     portfolio: str | Iterable[Stage] = "standard",
+    invite: Callable[[Run], Company] | None = None,
 ) -> SearchResult:
     """Search the targets of `problems` for a point that `confirm` accepts.
 
     `confirm` gets full inputs `[n]` on the host. With `Groups` in its place each of those has a door of its own: a
     point closes its group alone, and the search goes on until all are closed. With `budget.max_evaluations` set and a
     deadline that does not bind, the result depends on the rng's seed, the cap and the device alone. `portfolio`: a name
-    or the stages themselves.
+    or the stages themselves. `invite` makes the search's company, once the first pass has left it open.
 
     Raises InputError for an unknown name.
     """
-    return search_run(Run.start(problems, budget, rng, confirm), portfolio)
+    return search_run(Run.start(problems, budget, rng, confirm), portfolio, invite)
 
 
-def search_run(run: Run, portfolio: str | Iterable[Stage] = "standard") -> SearchResult:
+def search_run(
+    run: Run, portfolio: str | Iterable[Stage] = "standard", invite: Callable[[Run], Company] | None = None
+) -> SearchResult:
     """`search` on a run that was started, for callers that look at it meanwhile."""
     with np.errstate(all="ignore"):  # boxes may be wider than the largest number; what is not finite never wins
-        return _search(run, portfolio)
+        return _search(run, portfolio, invite)
 
 
-def _search(run: Run, portfolio: str | Iterable[Stage]) -> SearchResult:
+def _search(run: Run, portfolio: str | Iterable[Stage], invite: Callable[[Run], Company] | None = None) -> SearchResult:
     budget = run.budget
     if run.problems.single.f == 0:
         return _only_point(run)
     stages = _first_pass(run, stages_of(portfolio) if isinstance(portfolio, str) else portfolio)
     run.accelerate()
+    if invite is not None and not run.over():
+        run.company = invite(run)
     worked = True
     while worked and not run.over():
         run.passes += 1

@@ -81,7 +81,9 @@ def test_preparing_is_the_tool_s(tmp_path: Path) -> None:
 def test_a_folder_is_written(tmp_path: Path) -> None:
     other = tool(tmp_path / "tool", "unsat")
     folder = tmp_path / "both"
-    assert falsifier("prepass", "--tool", str(other), "--budget", "5%", "--write", str(folder)).returncode == 0
+    options = ["--budget", "5%", "--workers", "1"]
+    assert falsifier("prepass", "--tool", str(other), *options, "--write", str(folder)).returncode == 0
+    assert "--budget 5% --workers 1 " in (folder / "run_instance.sh").read_text()
     instance = small_instance(tmp_path, "holds")
     named = [str(instance.networks[0].path), str(instance.query)]
     for script, rest in (("install_tool.sh", []), ("prepare_instance.sh", ["some", *named])):

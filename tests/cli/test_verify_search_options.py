@@ -36,7 +36,7 @@ def test_a_portfolio_by_name_needs_no_torch(portfolio: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--portfolio", "quick"], "unknown portfolio 'quick': choose one of fuzzing, paper, standard"),
+        (["--portfolio", "quick"], "unknown portfolio 'quick': choose one of fuzzing, paper, restarts, standard"),
         (["--portfolio", "nowhere:stages"], "no module 'nowhere'"),
         (["--budgets", "missing.npy"], "missing.npy: cannot be read"),
         (["--budgets", "short.npy"], "short.npy: 2 budgets, the query has 64 inputs"),

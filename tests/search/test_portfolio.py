@@ -41,7 +41,7 @@ def test_a_portfolio_of_the_working_folder(tmp_path: Path, monkeypatch: pytest.M
 def test_what_is_not_there_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, says in (
-        ("fast", "choose one of fuzzing, paper, standard, or module:function"),
+        ("fast", "choose one of fuzzing, paper, restarts, standard, or module:function"),
         ("nowhere:portfolio", "no module 'nowhere'"),
         (":portfolio", "no name of a module"),
     ):

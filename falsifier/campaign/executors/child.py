@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing.connection import Pipe
 
-from falsifier.campaign.executors.machine import resident
 from falsifier.campaign.executors.messages import Done, Message, Setup
 from falsifier.campaign.units import Unit
+from falsifier.machine import resident
 
 _MOST_WRITTEN = 1 << 20  # bytes of its output that are kept
 _TAIL = 4000  # bytes of them that are looked at

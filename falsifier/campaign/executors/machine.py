@@ -8,8 +8,9 @@ from contextlib import suppress
 from glob import glob
 from pathlib import Path
 
+from falsifier.machine import memory
+
 _SHARE = 0.8  # of the memory, for all workers together
-_CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def cores_of(number: int, workers: int) -> frozenset[int] | None:
@@ -28,27 +29,8 @@ def memory_of(workers: int) -> int | None:
     """Bytes that each of several workers may take: an equal share of the machine's memory, or of the control group's
     where that is less. None where the machine does not say.
     """
-    total = _machine_memory()
+    total = memory()
     return None if total is None else int(_SHARE * total / workers)
-
-
-def _machine_memory() -> int | None:
-    known = []
-    with suppress(OSError, ValueError, AttributeError):
-        known.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    for path in _CGROUPS:
-        with suppress(OSError, ValueError):  # "max" is no number
-            known.append(int(Path(path).read_text()))
-    return min((size for size in known if size > 0), default=None)
-
-
-def resident(process: int) -> int:
-    """Bytes of memory that a process holds; 0 where that is unknown."""
-    try:
-        with open(f"/proc/{process}/statm", "rb") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return 0
 
 
 def environment(number: int, cores: frozenset[int] | None, device: str) -> dict[str, str]:

@@ -30,6 +30,7 @@ from falsifier.campaign.executors.messages import (
     Stands,
     Warned,
 )
+from falsifier.machine import die_with_parent, prefer_for_killing
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -43,16 +44,12 @@ if TYPE_CHECKING:
 
 _EVERY = 0.5  # seconds between two messages about where it stands
 _KEPT = 1 << 26  # bytes of models that stay loaded; the last one does in any case
-_DEATH = 1  # PR_SET_PDEATHSIG
 _PREFERRED = 500  # of 1000: whom the kernel ends where memory runs out, rather than the process that hired it
 
 
 def main(descriptor: int, parent: int) -> None:
     """Serve the process `parent` over a connection until it closes it."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_DEATH, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before the kernel was asked to tell
-        os._exit(1)
+    die_with_parent(parent)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     from multiprocessing.connection import Connection
 
@@ -131,8 +128,7 @@ def _settle(setup: Setup) -> None:
     if setup.cores is not None:
         with suppress(OSError, AttributeError):  # they may have been taken from this machine meanwhile
             os.sched_setaffinity(0, setup.cores)
-    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write(str(_PREFERRED))
+    prefer_for_killing(_PREFERRED)
     with suppress(OSError):  # on another machine it need not be there
         os.chdir(setup.folder)
 
