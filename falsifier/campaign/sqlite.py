@@ -254,8 +254,7 @@ class SqliteRecord:
         try:
             answers.export(database, self._exports)
         except InputError as error:
-            remedy = f"free some space, then falsifier export {self.folder}"
-            raise InputError(f"{error}; the record is whole: {remedy}") from None
+            raise InputError(f"{error}; the record is whole: falsifier export {self.folder} makes this up") from None
 
     @contextmanager
     def _exporting(self) -> Iterator[None]:

@@ -199,7 +199,7 @@ def test_exports_that_cannot_be_written_cost_no_answer(tmp_path: Path) -> None:
     (line,) = told
     assert "a_b_q.counterexample.gz: cannot be written: " in line
     assert str(tmp_path / "campaign.sqlite") in line
-    with pytest.raises(InputError, match=f"the record is whole: free some space, then falsifier export {tmp_path}"):
+    with pytest.raises(InputError, match=f"the record is whole: falsifier export {tmp_path} makes this up"):
         record.close()
     place.rmdir()
     again = SqliteRecord(tmp_path, [JOB, OTHER], resume=True)
