@@ -18,7 +18,9 @@ Array = NDArray[Any]
 Box = tuple[Array, Array]  # lower [n], upper [n]
 
 _POINTS = 16
-_SECONDS = 0.25  # of single samples, beyond the first three
+_FEWEST = 3
+_BYTES = 1 << 26  # of the tensors of all points together: what a batch of the search holds, too
+_SECONDS = 0.25  # of single samples, beyond the fewest
 _OF_SPREAD = 2e-3
 _OF_SPREAD_DISCRETE = 5e-2  # one step of a rounding inside the network is a step of the output
 _OF_MAGNITUDE = 1e-5  # of the output's own
@@ -63,6 +65,8 @@ def self_check(
     part of its magnitude, and what one step of the inputs' last bit changes). `discrete`: the network rounds inside, so
     that an engine's rounding may become a whole step: wider tolerance, and a quarter of the points may miss it.
     """
+    if not discrete:  # where some points may miss, it takes enough of them
+        points = min(points, max(_FEWEST, _BYTES // max(1, engine.lane_bytes)))
     x = check_points(reference, box, points)
     taken, expected, refusal = _expected(reference, x)
     if not taken:
@@ -150,7 +154,7 @@ def _expected(reference: Sampled, x: Array) -> tuple[list[int], Array, InputErro
     refusal: InputError | None = None
     begin = time.perf_counter()
     for i, point in enumerate(x):
-        if i >= 3 and time.perf_counter() - begin > _SECONDS:
+        if i >= _FEWEST and time.perf_counter() - begin > _SECONDS:
             break
         try:
             results.append(reference.run_flat(point))

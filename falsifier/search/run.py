@@ -132,12 +132,7 @@ class Run:
         self.ledger.margin[:] = -np.inf
         if points is None or not known.any() or self.over():
             return
-        points, aims = points[known], aims[known]
-        distinct = list({hash(point.tobytes()): lane for lane, point in enumerate(points)}.values())
-        if problem.shared_box and len(distinct) * _COPIES <= aims.size:  # a few points are the best of many targets
-            self.screen(problem, as_like(points[distinct], problem.like))
-        else:
-            self.evaluate(problem, as_like(points, problem.like), as_like(aims, problem.like))
+        self.revalue(problem, points[known], aims[known])
 
     def over(self) -> bool:
         """Whether the search ends here."""
@@ -214,6 +209,14 @@ class Run:
             margin = host_margin(evaluation.margin)
         self.offer(problem, points, target, margin)
         return evaluation, margin
+
+    def revalue(self, problem: Problem, points: NDArray[Any], aims: NDArray[np.int64]) -> None:
+        """`evaluate`, for the best points `[b, f]` of targets `[b]`, on the host: what many share is evaluated once."""
+        distinct = list({hash(point.tobytes()): lane for lane, point in enumerate(points)}.values())
+        if problem.shared_box and len(distinct) * _COPIES <= aims.size:
+            self.screen(problem, as_like(points[distinct], problem.like))
+        else:
+            self.evaluate(problem, as_like(points, problem.like), as_like(aims, problem.like))
 
     def screen(self, problem: Problem, points: Array) -> None:
         """Judge every point `[b, f]` against every target; serves ledger and door."""

@@ -159,6 +159,13 @@ def test_slow_networks_are_checked_on_fewer_points(monkeypatch: pytest.MonkeyPat
     assert outcome.points == 3
 
 
+@pytest.mark.parametrize(("lane_bytes", "points"), [(1 << 30, 3), (1 << 23, 8), (1, 16)])
+def test_networks_with_large_tensors_are_checked_on_fewer_points(lane_bytes: int, points: int) -> None:
+    engine = OnnxruntimeEngine(lower(NET))
+    engine.lane_bytes = lane_bytes
+    assert self_check(engine, reference_of(NET)).points == points
+
+
 def test_the_first_engine_that_passes_is_chosen() -> None:
     network = load(NET)
     engine = network.engine()

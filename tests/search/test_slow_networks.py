@@ -14,9 +14,11 @@ from falsifier.search.stage import Stage
 from falsifier.search.stages.descent import Descent
 from falsifier.search.stages.gradient import Gradient
 from falsifier.search.stages.hopping import DilatedHopping
+from falsifier.search.stages.nearest import Nearest
 from falsifier.search.stages.probe import Probe
 from falsifier.search.stages.reach import Reach
 from falsifier.search.stages.sampling import Sampling
+from falsifier.spec import Rounding
 
 SAMPLE = 0.4  # seconds; a gradient takes twice that
 LIMIT = 20.0
@@ -115,3 +117,15 @@ def test_a_stage_that_memory_is_too_small_for_leaves_the_others() -> None:
     assert run(instance, stages=[Reach(), Gradient(), Sampling()]).stage == "sampling"
     with pytest.raises(MemoryError, match="no room"):
         run(instance, stages=[Reach(), Gradient()])
+
+
+def test_a_point_that_many_targets_share_is_pushed_outwards_once() -> None:
+    """Its bounds are no float32, and the boxes of all targets are one."""
+    clock = Clock()
+    query = f"(assert (or {' '.join(f'(and (>= Y_{j} 2))' for j in range(200))}))"
+    plain = toy(clock.slowed(rotated(300, 200)), query, [-0.1] * 300, [0.1] * 300)
+    budget = Budget(deadline=LIMIT, clock=lambda: clock.seconds)
+    nearest = Toy(plain.formula, plain.text, budget, rounding=Rounding.NEAREST)
+    instance = Toy(plain.formula, plain.text, budget, nearest=nearest)
+    record = run(instance, stages=[Probe(), Nearest()]).stages["nearest"]
+    assert 1 <= record.evaluations <= 4 * record.calls

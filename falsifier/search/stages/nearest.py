@@ -11,8 +11,12 @@ import numpy as np
 
 from falsifier.arrays import as_like, namespace, to_host
 from falsifier.search.ledger import Ledger
+from falsifier.search.pace import work_of
 from falsifier.search.run import Run, integer_valued
 from falsifier.search.stage import Stage
+
+
+_PUSHED = 64  # targets whose best points are pushed
 
 
 class Nearest:
@@ -39,7 +43,7 @@ class Nearest:
             return
         inner, outer = run.problems.single, source.single
         alike = np.array_equal(to_host(inner.domain.free), to_host(outer.domain.free))
-        aims = run.ledger.ranked()[:64]
+        aims = run.ledger.ranked()[:_PUSHED]
         known, best = run.ledger.known(aims)
         if best is not None and known.any() and alike:
             aims, points = aims[known], as_like(best[known], outer.like, outer.dtype)
@@ -48,7 +52,9 @@ class Nearest:
             wide_lower, wide_upper = outer.box(target)
             xp = namespace(points)
             pushed = xp.where(points <= lower, wide_lower, xp.where(points >= upper, wide_upper, points))
-            run.evaluate(outer, pushed, target)
+            moved = to_host(pushed)
+            if run.holds(len({point.tobytes() for point in moved}), work_of(outer)):
+                run.revalue(outer, moved, aims)
         if run.passes < 1:
             return
         if self._stages is None:
