@@ -15,7 +15,6 @@ from falsifier.search.pace import work_of
 from falsifier.search.run import Run, integer_valued
 from falsifier.search.stage import Stage
 
-
 _PUSHED = 64  # targets whose best points are pushed
 
 
