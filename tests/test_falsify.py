@@ -70,6 +70,15 @@ def test_one_point(bound: str, verdict: Verdict) -> None:
     assert result.evaluations == 1
 
 
+@pytest.mark.parametrize("more", ["", "(assert (<= X_0 0.5))", "(assert (or (<= X_0 0.5) (>= X_1 0.7)))"])
+def test_nothing_asked_beyond_the_box(more: str) -> None:
+    """Any point of the box will do: the first is one."""
+    text = models.declare(2, 1) + models.box([0, 0], [1, 1]) + more
+    result = run(models.affine([[1, 1]]), text)
+    assert (result.verdict, result.class_) == (Verdict.SAT, "exact")
+    assert result.evaluations <= 2
+
+
 def test_one_point_that_no_float_is() -> None:
     """X0 = 0.1 has no float32 inside: the nearest is `correct`, and proves nothing where `exact` is asked for."""
     text = models.declare(1, 1) + models.box(["0.1"], ["0.1"]) + "(assert (>= Y_0 0.1))\n"

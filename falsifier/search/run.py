@@ -227,11 +227,14 @@ class Run:
                 return
             with self.timed(screening(problem), part.shape[0]):
                 margin = host_margin(problem.screen(part))
-            lane = np.argmax(margin, axis=0)
             aim = np.arange(problem.t)
-            best = margin[lane, aim]
-            keep = np.flatnonzero(np.isfinite(best) & self.ledger.open)
-            self.offer(problem, part[as_like(lane[keep], problem.like)], aim[keep], best[keep])
+            # infinite where nothing is asked beyond the box, or an output is: shown to the door after what is finite
+            endless = np.isposinf(margin)
+            for seen in (np.where(endless, -np.inf, margin), margin) if endless.any() else (margin,):
+                lane = np.argmax(seen, axis=0)
+                best = seen[lane, aim]
+                keep = np.flatnonzero((best > -np.inf) & self.ledger.open)
+                self.offer(problem, part[as_like(lane[keep], problem.like)], aim[keep], best[keep])
 
     def screen_boxes(self, problem: Problem, points: Array, box: NDArray[np.int64]) -> None:
         """Judge points `[b, f]` of boxes `[b]` against all targets of their own box; serves ledger and door."""
@@ -242,7 +245,7 @@ class Run:
         for first in range(0, aims.shape[0], size):  # a point stands there for each target that it is good for
             aim, value = aims[first : first + size], margin[first : first + size]
             better = (value > self.ledger.margin[aim]) | (value >= 0)
-            lane, place = np.nonzero((aim >= 0) & np.isfinite(value) & self.ledger.open[aim] & better)
+            lane, place = np.nonzero((aim >= 0) & (value > -np.inf) & self.ledger.open[aim] & better)
             self.offer(problem, points[as_like(lane + first, problem.like)], aim[lane, place], value[lane, place])
 
     def timed(self, work: Work, evaluations: int) -> _Timed:
@@ -253,7 +256,7 @@ class Run:
     def note(self, problem: Problem, points: Array, target: Array, margin: NDArray[np.float64]) -> bool:
         """Serve the ledger alone, with evaluated points `[b, f]` of targets `[b]`; whether one is a target's best."""
         aim = target if isinstance(target, np.ndarray) else to_host(target)
-        better = self.ledger.improving(aim, margin)
+        better = self.ledger.improving(aim, np.where(np.isposinf(margin), -np.inf, margin))
         if better.size:
             chosen = to_host(points[as_like(better, problem.like)])
             self.ledger.raise_margin(aim[better], margin[better], chosen)
