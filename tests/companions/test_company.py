@@ -24,7 +24,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
     monkeypatch.setattr(companion, "_MODULE", "actors")
     path = [str(troupe.TESTS.parent), str(troupe.TESTS / "companions")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
-    monkeypatch.setattr("falsifier.companions.room._LIBRARIES", 0.0)
+    monkeypatch.setattr("falsifier.companions.room._WORTH", 0)
     network, query = troupe.instance(tmp_path)
 
     def run(act: str, **options: Any) -> Result:
@@ -84,7 +84,7 @@ def test_one_with_nothing_left_to_do_is_not_lost(play: Play, monkeypatch: pytest
 
 @pytest.mark.parametrize("act", ["is silent", "breaks off"])
 def test_the_end_does_not_wait_for_anybody(play: Play, act: str) -> None:
-    result = play(act, timeout=2.0)
+    result = play(act, timeout=4.0)
     assert result.verdict is Verdict.TIMEOUT
     assert result.reason is StopReason.DEADLINE
     assert result.companions is not None

@@ -135,7 +135,7 @@ def test_ended_by_a_signal_to_the_main_process(folder: Path, stopped: bool) -> N
 
 
 def test_one_that_hangs_does_not_hold_up_the_deadline(folder: Path) -> None:
-    process = start(folder, "--timeout=8", "--results=out.txt")
+    process = start(folder, "--timeout=12", "--results=out.txt")
     child = one_of(process)
     os.kill(child, signal.SIGSTOP)
     process.communicate(timeout=troupe.PATIENCE)
@@ -144,7 +144,7 @@ def test_one_that_hangs_does_not_hold_up_the_deadline(folder: Path) -> None:
 
 
 def test_one_that_is_killed_costs_nothing(folder: Path) -> None:
-    process = start(folder, "--timeout=8", "--json=out.json")
+    process = start(folder, "--timeout=12", "--json=out.json")
     os.kill(one_of(process), signal.SIGKILL)
     process.communicate(timeout=troupe.PATIENCE)
     record = json.loads((folder / "out.json").read_text())
