@@ -3,12 +3,12 @@
     python benchmarks/planted.py FOLDER [--shapes and6 or9] [--seeds 0 1 2] [--rounds 20] [--hunts 10]
 
 Small networks are trained so that a known point of the box satisfies the query by a small margin while points that
-attacks find elsewhere are trained away, round by round, and then what this tool's own search finds; the shapes are
-listed in `planted_shapes.py`. Writes the networks, the queries and `instances.csv` in the columns family, network,
-property, timeout_s, expected, tools_that_found_it, published_witness; the planted points go to `witnesses.json` beside
-it, which no search should read. The same rng seeds give the same instances. Prints JSON: per instance the margin at its
-planted point, computed by onnxruntime on the written file, the evaluations of the searches, and the seconds of
-training. An instance whose point fails is left out and counted.
+attacks and this tool's own climbs find elsewhere are trained away, round by round, and then what its search finds; the
+shapes are listed in `planted_shapes.py`. Writes the networks, the queries and `instances.csv` in the columns family,
+network, property, timeout_s, expected, tools_that_found_it, published_witness; the planted points go to
+`witnesses.json` beside it, which no search should read. The same rng seeds give the same instances. Prints JSON: per
+instance the margin at its planted point, computed by onnxruntime on the written file, the evaluations of the searches,
+and the seconds of training. An instance whose point fails is left out and counted.
 
 A query may be satisfiable at other points too: what counts is whether a search finds one. `search_strength.py FOLDER/
 instances.csv` tells. Needs torch.
@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import math
 import sys
 import time
 from pathlib import Path
@@ -27,6 +28,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from planted_shapes import SHAPES, Shape, linear_rows, query
+
+from falsifier.arrays import Rng
+from falsifier.budget import Budget
 
 COLUMNS = ("family", "network", "property", "timeout_s", "expected", "tools_that_found_it", "published_witness")
 
@@ -40,6 +44,22 @@ def margin_at(model: bytes, shape: Shape, point: NDArray[np.float32]) -> float:
     matrix, offset = linear_rows(shape)
     slack = matrix @ np.asarray(outputs, dtype=np.float64).reshape(-1) + offset
     return float(slack.max() if shape.kind == "or" else slack.min())
+
+
+def climbed(model: bytes, text: str, starts: NDArray[np.float32], rng_seed: int) -> NDArray[np.float32]:
+    """The tops `[b, n]` of the search's dilated climbs from starts `[b, n]`, the disjuncts in turn."""
+    from falsifier.falsify import Prepared
+    from falsifier.objective import Reduction
+    from falsifier.search.dilation import dilated_climb
+    from falsifier.search.run import Run
+
+    problems = Prepared(model, text).problems
+    rng = Rng(rng_seed)
+    run = Run.start(problems, Budget(), rng, lambda _: False)
+    run.until = math.inf
+    target = np.sort(np.arange(len(starts)) % problems.batched.t)
+    reduction = Reduction.HARD if rng_seed % 8 == 7 else Reduction.HINGE
+    return np.asarray(dilated_climb(run, problems.batched, target, starts, 80, rng, reduction).best)
 
 
 def _flat(witness: Any) -> Any:
@@ -68,8 +88,11 @@ def make(shape: Shape, rng_seed: int, options: argparse.Namespace) -> dict[str, 
         hunted.append(found.evaluations)
         return None if found.witness is None else _flat(found.witness)
 
+    def climb(planted: Planted, starts: torch.Tensor, i: int) -> torch.Tensor:
+        return torch.as_tensor(climbed(*written(planted), starts.numpy(), i))
+
     start = time.monotonic()
-    planted = train(shape, rng_seed, options.rounds, options.steps, options.hunts, hunt)
+    planted = train(shape, rng_seed, options.rounds, options.steps, options.hunts, hunt, climb)
     name = f"{shape.name}_s{rng_seed}"
     model, text = written(planted)
     point = planted.witness.numpy().astype(np.float32)

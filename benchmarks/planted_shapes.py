@@ -18,6 +18,9 @@ class Shape:
     beside the other rows). uneven: widths over three orders of magnitude. moat: points close around the witness are
     trained away as well. clipped: outputs saturate, so that most of the box has no gradient. signs: the first hidden
     layer is binary. whole: inputs are integers from 0 to 255. strict: `<` and `>` at a slack of a few float32 steps.
+    activation: `relu`, `tanh` or `sigmoid`. body: what stands before the hidden layers, `mlp` (nothing), `conv` (two
+    convolutions) or `vit` (patches of 2 x 2, one block of attention). place: the planted point is well `inside`, within
+    a hundredth of the width of a `corner`, or on the bounds of four inputs of five (`faces`).
     """
 
     name: str
@@ -27,13 +30,15 @@ class Shape:
     kind: str = "and"
     margin: float = 0.01
     half: float = 0.6
-    conv: bool = False
     uneven: bool = False
     moat: bool = False
     clipped: bool = False
     signs: bool = False
     whole: bool = False
     strict: bool = False
+    activation: str = "relu"
+    body: str = "mlp"
+    place: str = "inside"
 
     @property
     def outputs(self) -> int:
@@ -52,12 +57,25 @@ SHAPES = (
     Shape("or9", 30, (64, 64, 64), rows=9, kind="or", half=0.4),
     Shape("or9_moat_tight", 30, (64, 64, 64), rows=9, kind="or", half=0.4, moat=True, margin=2e-4),
     Shape("and3_uneven", 30, (96, 96), rows=3, uneven=True, margin=0.005),
-    Shape("and3_conv", 64, (48,), rows=3, conv=True, half=0.1),
+    Shape("and3_conv", 64, (48,), rows=3, body="conv", half=0.1),
     Shape("and4_clipped", 30, (96, 96), rows=4, clipped=True),
     Shape("band", 12, (96, 96), rows=2, kind="band", margin=0.002),
     Shape("and3_strict", 30, (96, 96), rows=3, strict=True, margin=1e-6),
     Shape("and3_signs", 30, (96, 64), rows=3, signs=True, margin=0.02),
     Shape("and3_whole", 24, (96, 96), rows=3, whole=True, margin=0.01),
+    Shape("row1_corner", 75, (128, 128, 128), place="corner", margin=0.003),
+    Shape("row1_tanh", 75, (128, 128), activation="tanh", place="corner", margin=0.003),
+    Shape("row1_sigmoid_inside", 30, (96, 96), activation="sigmoid", margin=0.003),
+    Shape("row1_moat", 30, (64, 64, 64, 64), moat=True, margin=0.003),
+    Shape("row1_conv", 196, (64,), body="conv", half=0.2, place="corner", margin=0.003),
+    Shape("row1_vit", 64, (48,), body="vit", half=0.4, place="corner", margin=0.003),
+    Shape("or9_corner", 75, (96, 96, 96), rows=9, kind="or", place="corner", margin=0.003),
+    Shape("or49", 30, (96, 96, 96), rows=49, kind="or", margin=0.003),
+    Shape("or9_tanh_conv", 144, (64,), rows=9, kind="or", body="conv", activation="tanh", place="corner", margin=0.003),
+    Shape("and3_faces", 128, (128, 128, 128), rows=3, place="faces", margin=0.003),
+    Shape("and3_image", 784, (64,), rows=3, body="conv", half=0.1, margin=0.003),
+    Shape("and6_moat_tight", 30, (64, 64, 64, 64), rows=6, moat=True, half=0.8, margin=0.0015),
+    Shape("and6_uneven_tight", 30, (64, 64, 64, 64), rows=6, uneven=True, margin=0.0015),
 )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from planted_shapes import Shape, linear_rows, widths
 
 _GAP = 0.05  # what points trained away should lack at least: they stay local optima close to satisfaction
@@ -59,6 +60,34 @@ class Scaled(torch.nn.Module):
         return (x - self.middle) * self.inverse
 
 
+class Attending(torch.nn.Module):
+    """One block of a transformer over the patches of a square image, each 2 x 2."""
+
+    _WIDTH, _HEADS = 16, 2
+
+    def __init__(self, side: int) -> None:
+        super().__init__()
+        self._side, self._count = side, (side // 2) ** 2
+        self.size = self._count * self._WIDTH
+        self.embed = torch.nn.Linear(4, self._WIDTH)
+        self.place = torch.nn.Parameter(0.1 * torch.randn(self._count, self._WIDTH))
+        self.three = torch.nn.Linear(self._WIDTH, 3 * self._WIDTH)
+        self.out = torch.nn.Linear(self._WIDTH, self._WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x `[b, side * side]` to what the patches say `[b, size]`."""
+        half = self._side // 2
+        patches = x.reshape(-1, half, 2, half, 2).permute(0, 1, 3, 2, 4).reshape(-1, self._count, 4)
+        tokens = self.embed(patches) + self.place
+        parts = self.three(tokens).chunk(3, -1)
+        query, key, value = (
+            part.reshape(-1, self._count, self._HEADS, self._WIDTH // self._HEADS).transpose(1, 2) for part in parts
+        )
+        share = torch.softmax(query @ key.transpose(2, 3) / (self._WIDTH // self._HEADS) ** 0.5, -1)
+        seen = (share @ value).transpose(1, 2).reshape(-1, self._count, self._WIDTH)
+        return torch.relu(tokens + self.out(seen)).reshape(-1, self.size)
+
+
 @dataclass
 class Planted:
     """A trained network, its box `[n]` twice and the planted point `[n]`."""
@@ -75,14 +104,20 @@ def network(shape: Shape, lower: torch.Tensor, upper: torch.Tensor) -> torch.nn.
     if shape.uneven or shape.whole:
         layers.append(Scaled((lower + upper) / 2, upper - lower))
     size = shape.inputs
-    if shape.conv:
-        side = round(size**0.5)
+    side = round(size**0.5)
+    bend = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh, "sigmoid": torch.nn.Sigmoid}[shape.activation]
+    if shape.body == "conv":
+        stride = 1 if side < 16 else 2  # images are halved once more
         layers += [torch.nn.Unflatten(1, (1, side, side))]
-        layers += [torch.nn.Conv2d(1, 4, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(4, 8, 3, 2, 1)]
-        layers += [torch.nn.ReLU(), torch.nn.Flatten()]
-        size = 8 * ((side + 1) // 2) ** 2
+        layers += [torch.nn.Conv2d(1, 4, 3, stride, 1), bend(), torch.nn.Conv2d(4, 8, 3, 2, 1), bend()]
+        layers += [torch.nn.Flatten()]
+        size = 8 * (-(-side // (2 * stride))) ** 2
+    if shape.body == "vit":
+        block = Attending(side)
+        layers.append(block)
+        size = block.size
     for i, width in enumerate(shape.hidden):
-        layers += [torch.nn.Linear(size, width), Signs() if shape.signs and i == 0 else torch.nn.ReLU()]
+        layers += [torch.nn.Linear(size, width), Signs() if shape.signs and i == 0 else bend()]
         size = width
     layers.append(torch.nn.Linear(size, shape.outputs))
     if shape.clipped:
@@ -91,13 +126,15 @@ def network(shape: Shape, lower: torch.Tensor, upper: torch.Tensor) -> torch.nn.
 
 
 Hunt = Callable[[Planted, int], "torch.Tensor | None"]
+Climb = Callable[[Planted, torch.Tensor, int], torch.Tensor]
 
 
-def train(shape: Shape, rng_seed: int, rounds: int, steps: int, hunts: int, hunt: Hunt) -> Planted:
+def train(shape: Shape, rng_seed: int, rounds: int, steps: int, hunts: int, hunt: Hunt, climb: Climb) -> Planted:
     """A planted instance, the same for the same rng seed.
 
-    `rounds` of attacks, after each `steps` steps of training; then at most `hunts` times what `hunt(planted, i)` finds
-    is trained away, until it finds nothing or the planted point's surroundings.
+    `rounds` of attacks, after each `steps` steps of training: signed climbs in turn with those of the search itself,
+    `climb(planted, starts, i)`. Then up to `hunts` times what `hunt(planted, i)` finds is trained away, until it finds
+    nothing but the planted point's surroundings three times running.
     """
     torch.set_num_threads(1)  # sums in one order: the same numbers everywhere
     torch.manual_seed(rng_seed)
@@ -109,33 +146,58 @@ def train(shape: Shape, rng_seed: int, rounds: int, steps: int, hunts: int, hunt
         lower, upper = torch.zeros_like(width), width.clone()
     lower, upper = (torch.tensor([float(f"{v:.7g}") for v in side.tolist()]) for side in (lower, upper))
     width = upper - lower
-    witness = lower + width * torch.tensor(rng.uniform(0.1, 0.9, shape.inputs), dtype=torch.float32)
-    witness = witness.round() if shape.whole else witness
+    witness = lower + width * torch.tensor(_place(shape, rng), dtype=torch.float32)
+    witness = torch.minimum(witness.round() if shape.whole else witness, upper)
     module = network(shape, lower, upper)
-    work = _Work(shape, module, lower, width, witness)
+    work = _Work(shape, module, lower, width, witness, int(rng.integers(shape.rows)) if shape.kind == "or" else 0)
+    planted = Planted(module, lower, upper, witness)
     for i in range(rounds):
         work.optimiser.param_groups[0]["lr"] = 2e-3 * 0.1 ** (i / rounds)
-        work.attack(long=i % 2 == 1)
+        if i % 4 < 2:
+            work.attack(long=i % 2 == 1)
+        else:
+            work.add(climb(planted, work.starts(), i))
         work.fit(steps)
     work.settle()
-    planted = Planted(module, lower, upper, witness)
+    quiet = 0
     for i in range(hunts):
         point = hunt(planted, i)
-        if point is None or not bool(work.apart(point[None])):
+        quiet = quiet + 1 if point is None or not bool(work.apart(point[None])) else 0
+        if quiet == 3:
             break
-        work.expose(point)
-        work.attack(long=i % 2 == 1)
-        work.fit(steps)
-        work.settle()
+        if not quiet and point is not None:
+            work.expose(point)
+            work.add(climb(planted, work.starts(), rounds + i))
+            work.fit(steps)
+            work.settle()
     return planted
+
+
+def _place(shape: Shape, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Where the planted point is in the unit cube `[n]`."""
+    inside = rng.uniform(0.1, 0.9, shape.inputs)
+    if shape.place == "inside":
+        return inside
+    corner = rng.integers(0, 2, shape.inputs).astype(float)
+    if shape.place == "corner":
+        return np.asarray(np.abs(corner - 0.01 * rng.random(shape.inputs)))
+    return np.where(rng.random(shape.inputs) < 0.8, corner, inside)
 
 
 class _Work:
     """The state of one training."""
 
     def __init__(
-        self, shape: Shape, module: torch.nn.Module, lower: torch.Tensor, width: torch.Tensor, witness: torch.Tensor
+        self,
+        shape: Shape,
+        module: torch.nn.Module,
+        lower: torch.Tensor,
+        width: torch.Tensor,
+        witness: torch.Tensor,
+        only: int,
     ) -> None:
+        """only: the disjunct of an `or` that the planted point satisfies."""
+        self.only = only
         self.shape, self.module, self.lower, self.width, self.witness = shape, module, lower, width, witness
         matrix, offset = linear_rows(shape)
         self.matrix, self.offset = (torch.tensor(a, dtype=torch.float32) for a in (matrix, offset))
@@ -172,10 +234,7 @@ class _Work:
         return self.distance(x) > (_NEAR / 2 if self.shape.moat else _NEAR)
 
     def attack(self, *, long: bool) -> None:
-        """Points that signed climbs end on join the pool: short climbs with large steps or long ones with small.
-
-        So do the best of many random points, and what is farthest from satisfaction leaves.
-        """
+        """Points that signed climbs end on join the pool: short climbs with large steps or long ones with small."""
         steps, first, last = (150, 0.05, 0.0005) if long else (40, 0.2, 0.005)
         x = self._random(_LANES)
         weight = torch.rand(_LANES, self.shape.rows).log().neg() ** 3
@@ -193,12 +252,25 @@ class _Work:
             distance = first * (last / first) ** (i / (steps - 1))
             x = x + distance * self.width * momentum.sign()
             x = torch.minimum(torch.maximum(x, self.lower), self.lower + self.width)
+        self.add(x)
+
+    def add(self, x: torch.Tensor) -> None:
+        """Points `[b, n]` and the best of many random ones join the pool; what is farthest from satisfaction leaves."""
         with torch.no_grad():
             random = self._random(_SCREENED)
             random = random[self.lack(random).argsort()[:_LANES]]
             pool = torch.cat([self.pool, random, self._whole(x)])
             pool = pool[self.apart(pool)]
             self.pool = pool[self.lack(pool).argsort(descending=True)[-_POOL:]]
+
+    def starts(self) -> torch.Tensor:
+        """Where climbs begin: random points, and points of the pool's nearest that have been moved."""
+        near = self.pool[-2 * _LANES :]
+        one, two = (near[torch.randint(len(near), (_LANES // 2,))] for _ in range(2))
+        mixed = torch.where(torch.rand_like(one) < torch.rand(len(one), 1) ** 2, two, one)
+        mixed = mixed + 0.5 * torch.randn_like(one) * torch.rand(len(one), 1) ** 3 * self.width
+        mixed = torch.minimum(torch.maximum(mixed, self.lower), self.lower + self.width)
+        return self._whole(torch.cat([self._random(_LANES // 2), mixed]))
 
     def expose(self, point: torch.Tensor) -> None:
         """A point `[n]` and its surroundings join the pool as its nearest points."""
@@ -233,7 +305,8 @@ class _Work:
         if self.shape.kind == "band":
             return (slack[:2] - 0.0025).abs().sum() + (goal - slack[2:]).clamp(min=0).sum()
         if self.shape.kind == "or":
-            return (goal - slack[0]).clamp(min=0) + (slack[1:] + _GAP).clamp(min=0).sum()
+            others = torch.arange(len(slack)) != self.only
+            return (goal - slack[self.only]).clamp(min=0) + (slack[others] + _GAP).clamp(min=0).sum()
         return (goal - slack).clamp(min=0).sum()
 
     def settle(self) -> None:
@@ -249,6 +322,8 @@ class _Work:
                     last.bias[0] += slack[1] - 0.5 * (slack[0] + slack[1])
                     rows = range(2, self.shape.rows)
                 else:
-                    rows = range(1 if self.shape.kind == "or" else self.shape.rows)
+                    rows = range(self.shape.rows)
+                    if self.shape.kind == "or":
+                        rows = range(self.only, self.only + 1)
                 for i in rows:
                     last.bias[i + 1] -= slack[i] - self.shape.margin

@@ -18,7 +18,7 @@ from falsifier.query import read
 from falsifier.witness.confirm import Door
 from falsifier.witness.outcome import Witness, WitnessClass
 
-NAMES = ("or9_moat_tight", "band", "and3_strict", "and3_signs", "and3_whole", "and4_clipped")
+NAMES = ("or9_corner", "band", "and3_strict", "and3_signs", "and3_whole", "and4_clipped", "row1_vit")
 
 
 def hardly_trained(folder: Path) -> Namespace:
@@ -35,7 +35,7 @@ def test_the_door_confirms_what_was_planted(shape: Shape, tmp_path: Path) -> Non
         door = Door(read(query), [load(network).reference], WitnessClass.EXACT)
         assert isinstance(door.confirm(np.array(figures["witness"], dtype=np.float32)), Witness)
     if shape.name in ("and3_strict", "and3_whole"):
-        assert figures["margin"] == pytest.approx(shape.margin, rel=0.2)
+        assert figures["margin"] == pytest.approx(shape.margin, rel=0.5)
 
 
 def test_the_same_rng_seed_gives_the_same_instance(tmp_path: Path) -> None:
