@@ -136,6 +136,8 @@ class _Reader:
                 return math.inf  # integers that wrap around
             if len(whole) == len(slots) and self._is_whole_term(leaf.left) and self._is_whole_term(leaf.right):
                 return 0.0
+        if operations == 1:
+            return 0.0  # nothing is rounded
         if not size <= float(self.type.max):
             return math.inf
         return operations * _SAFE * (float(self.type.eps) * size + float(self.type.tiny) * max(size, 1.0))
@@ -158,7 +160,8 @@ class _Reader:
 
 
 def _joined(node: Negate | Sum | Difference | Product, parts: list[tuple[float, int]]) -> tuple[float, int]:
-    sizes, operations = [size for size, _ in parts], sum(count for _, count in parts) + len(parts)
+    sizes, operations = [size for size, _ in parts], sum(count for _, count in parts)
+    operations += len(parts) if len(parts) > 1 else 0  # a sign, or a sum of one term, rounds nothing
     if isinstance(node, Product):
         return (0.0 if 0.0 in sizes else math.prod(sizes)), operations
     return math.fsum(sizes) if all(map(math.isfinite, sizes)) else math.inf, operations

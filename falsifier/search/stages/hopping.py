@@ -41,7 +41,7 @@ class Hopping:
     """Rounds of moves and Polyak climbs."""
 
     name = "hopping"
-    growth = 2.0
+    growth = 2.5
     steps = (40, 40)  # of a climb, at least and at most
     near = 8  # one lane in so many of a first population starts at its target's best point; 0: none
     ascent: Ascent = staticmethod(climb)
@@ -124,6 +124,7 @@ class DilatedHopping(Hopping):
     """
 
     name = "dilated-hopping"
+    growth = 3.0
     near = 0
     steps = (40, 100)
     ascent: Ascent = staticmethod(dilated_climb)
