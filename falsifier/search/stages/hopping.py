@@ -41,7 +41,8 @@ class Hopping:
     """Rounds of moves and Polyak climbs."""
 
     name = "hopping"
-    growth = 2.5
+    growth = 2.0
+    later = 2.0  # times as long are the turns after the first pass, when what falls at once is gone
     steps = (40, 40)  # of a climb, at least and at most
     near = 8  # one lane in so many of a first population starts at its target's best point; 0: none
     ascent: Ascent = staticmethod(climb)
@@ -71,6 +72,7 @@ class Hopping:
             self._population = population
             self._rounds += 1
             run.rounds += 1
+        self.slice, self.later = self.slice * self.later, 1.0
 
     def _size(self, run: Run, problem: Problem) -> tuple[int, int]:
         """Lanes and steps of a round: as many as let the turn see a few rounds, first longer climbs, then more lanes.
@@ -124,7 +126,7 @@ class DilatedHopping(Hopping):
     """
 
     name = "dilated-hopping"
-    growth = 3.0
+    later = 3.0
     near = 0
     steps = (40, 100)
     ascent: Ascent = staticmethod(dilated_climb)
