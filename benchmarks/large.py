@@ -17,6 +17,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
+_FOLDER = Path(tempfile.gettempdir()) / "large-networks"
 
 
 def main() -> None:
@@ -33,7 +35,7 @@ def main() -> None:
     from large_networks import KINDS, NETWORKS
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=Path("/tmp/large-networks"), help="where they are made, once")
+    parser.add_argument("--folder", type=Path, default=_FOLDER, help="where they are made, once")
     parser.add_argument("--networks", nargs="+", default=list(NETWORKS), choices=list(NETWORKS))
     parser.add_argument("--kinds", nargs="*", default=["easy", "gradient", "hard"], choices=KINDS)
     parser.add_argument("--timeouts", nargs="*", type=float, default=[10.0, 20.0])
