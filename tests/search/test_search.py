@@ -52,7 +52,7 @@ def test_fixed_inputs_take_one_evaluation(value: float, found: bool) -> None:
 def test_the_search_goes_on_on_an_accelerator() -> None:
     """All stages take what they keep along; margins stay what they are."""
     high = "".join(f"(assert (>= Y_{i} 9))" for i in range(3))
-    problems = toy(relu_network(0, (6, 20, 20, 3)), high, [-1] * 6, [1] * 6, 60_000)
+    problems = toy(relu_network(0, (6, 20, 20, 3)), high, [-1] * 6, [1] * 6, 150_000)
     problems.accelerator = True
     before = problems.many
     result = run(problems, 0)
