@@ -85,6 +85,7 @@ def test_2_as_1_means_the_same_or_is_refused(query: Query) -> None:
     assert truths(parse(write(to_2(again))), points) == truths(original, points)
 
 
+@pytest.mark.usefixtures("real_numbers")
 @TREES
 @given(small_queries(3, 2, degree=2))
 def test_both_evaluators_see_no_difference(query: Query) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -24,15 +23,8 @@ LINEAR = np.array([[1.0, -0.5], [0.25, 2.0]])
 SQUARE = np.array([[0.0, 0.5], [0.0, 0.0]])
 GRID = np.stack(np.meshgrid(np.arange(-12, 13, 4) / 4, [-3.25, -2, -1, -0.25, 0, 0.5, 3]), -1).reshape(-1, 2)
 ALWAYS_TREE = -(10**9)
+pytestmark = pytest.mark.usefixtures("real_numbers")
 slow = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-
-@pytest.fixture(autouse=True, scope="module")
-def real_numbers() -> Iterator[None]:
-    """Comparisons mean what they say of real numbers: what is done where nothing satisfies them is in test_room.py."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("falsifier.spec.room.roomy", lambda *_: None)
-        yield
 
 
 def engine(dtype: Any = np.float64, torch: bool = False, **kwargs: Any) -> AnalyticEngine:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from falsifier.query.evaluate import Arithmetic, holds
 from falsifier.query.tree import And, Compare, Constant, Or, Query, Relation
 from falsifier.spec import Rounding, compile_query
 
+pytestmark = pytest.mark.usefixtures("real_numbers")
 slow = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 IDENTITY = np.eye(2)
 decimals = st.integers(-30, 30).map(lambda i: str(i / 10))
@@ -27,14 +27,6 @@ small = st.recursive(
     lambda inner: st.lists(inner, max_size=3).map(tuple).flatmap(lambda p: st.sampled_from([And(p), Or(p)])),
     max_leaves=5,
 )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def real_numbers() -> Iterator[None]:
-    """Comparisons mean what they say of real numbers: what is done where nothing satisfies them is in test_room.py."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("falsifier.spec.room.roomy", lambda *_: None)
-        yield
 
 
 def points_near(dtype: Any) -> np.ndarray[Any, Any]:
