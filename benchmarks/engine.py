@@ -10,7 +10,8 @@ device is done.
 
 The loop: stages of the search on a query that nothing satisfies, and the share of their seconds spent outside the
 engine (all bookkeeping) and outside `Problem`, which adds margins and boxes to the engine's run; and the same of single
-steps with given numbers of lanes. Prints JSON.
+steps with given numbers of lanes; and what drawing, energy and admission take of the fuzzing loop's steps. Prints
+JSON.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from engine_fuzzing import fuzzing_shares
 from engine_loop import loop_shares, step_shares
 from engine_networks import CASES, Case, build
 from peers_machine import load_average, machine, versions
@@ -184,12 +186,14 @@ def main() -> None:
     add("--loop-only", action="store_true", help="the loop alone")
     add("--step-lanes", type=int, nargs="*", default=[64, 256], help="of the measurement of single steps")
     add("--step-rounds", type=int, default=6, help="of 40 steps each")
+    add("--fuzzing-steps", type=int, default=60, help="of the fuzzing loop")
     options = parser.parse_args()
     start = load_average()
     results = [] if options.loop_only else [one for name in options.network for one in measure(name, options)]
     loop = [] if options.no_loop else [one for name in options.network for one in loop_shares(name, options)]
     on_cpu = options.device == "cpu" and not options.no_loop
     steps = [one for name in options.network for one in step_shares(name, options)] if on_cpu else []
+    fuzzing = [one for name in options.network for one in fuzzing_shares(name, options)] if on_cpu else []
     report = {
         "benchmark": "engine",
         "units": {
@@ -203,6 +207,7 @@ def main() -> None:
         "engines": results,
         "loop": loop,
         "steps": steps,
+        "fuzzing": fuzzing,
     }
     print(json.dumps(report, indent=1))
 
