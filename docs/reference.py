@@ -73,8 +73,9 @@ Read by the programs themselves, or by libraries below them:
 - `PYTHON`: the interpreter that `install_tool.sh` makes the environment with (`make` has the same variable).
 - `FALSIFIER_CHILD` marks programs behind a hand-off, so that what they leave running can be ended; not to be set.
 
-Threads follow the CPU affinity of the process (`taskset`), not a variable; the number of companions follows the
-quota of its control groups as well.
+Threads, workers (`auto`) and companions follow the cores that the process may keep busy: those of its CPU affinity
+(`taskset`), or fewer where its control groups have a quota (of a container, `CPUQuota=` of a service; rounded up). There is no variable.
+`falsifier doctor` says how many.
 """
 
 

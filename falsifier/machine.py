@@ -12,16 +12,24 @@ from pathlib import Path
 _GROUPS = Path("/sys/fs/cgroup")
 _PROC = Path("/proc")
 _DEATH = 1  # PR_SET_PDEATHSIG
+_share: int | None = None  # of the cores, where several processes agreed on one
 
 
 def free_cores() -> int:
-    """Cores' worth of time that this process may use: its CPU affinity, and less where a control group has a quota."""
+    """Cores that this process may keep busy: those of its CPU affinity, or fewer where a control group, its own or one
+    above, has a quota of time (rounded up), or where it took a share.
+
+    The one place that knows: threads, workers and companions all follow it.
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    for group in _groups("cpu"):
-        quota = _quota(group)
-        if quota is not None:
-            cores = min(cores, int(quota))
-    return max(1, cores)
+    limits = [cores, _share, *map(_quota, _groups("cpu"))]
+    return max(1, min(limit for limit in limits if limit is not None))
+
+
+def take_share(cores: int) -> None:
+    """From now on this process keeps that many cores busy at most: others have the rest."""
+    global _share
+    _share = cores
 
 
 def memory() -> int | None:
@@ -99,14 +107,14 @@ def _groups(controller: str) -> Iterator[Path]:
         yield from (above for above in folder.parents if above.is_relative_to(root))
 
 
-def _quota(group: Path) -> float | None:
-    """Cores' worth of time of a group."""
+def _quota(group: Path) -> int | None:
+    """The cores that a group's time keeps busy, the last one perhaps in part. None without a quota."""
     with suppress(OSError, ValueError, ZeroDivisionError):
         quota, period = (group / "cpu.max").read_text().split()
-        return int(quota) / int(period)  # "max" is no number
+        return -(-int(quota) // int(period))  # "max" is no number
     with suppress(OSError, ValueError, ZeroDivisionError):
         quota, period = ((group / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
-        return int(quota) / int(period) if int(quota) > 0 else None
+        return -(-int(quota) // int(period)) if int(quota) > 0 else None
     return None
 
 

@@ -34,11 +34,16 @@ def write(path: Path, text: str) -> None:
         ({"cpu.max": "max 100000"}, 64),
         ({"cpu.max": "400000 100000"}, 4),
         ({"cpu.max": "50000 100000"}, 1),
-        ({"a/b/cpu.max": "350000 100000"}, 3),
+        ({"cpu.max": "1000 1000000"}, 1),
+        ({"cpu.max": "100000 0"}, 64),
+        ({"cpu.max": "20000000 100000"}, 64),
+        ({"a/b/cpu.max": "350000 100000"}, 4),
         ({"a/b/cpu.max": "max 100000", "a/cpu.max": "200000 100000"}, 2),
+        ({"a/b/cpu.max": "150000 100000", "a/cpu.max": "800000 100000", "cpu.max": "400000 100000"}, 2),
         ({"c/cpu.max": "100000 100000"}, 64),  # of somebody else
         ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 64),
         ({"cpu/old/cpu.cfs_quota_us": "800000", "cpu/old/cpu.cfs_period_us": "100000"}, 8),
+        ({"cpu/old/cpu.cfs_quota_us": "10000", "cpu/old/cpu.cfs_period_us": "50000", "cpu.max": "400000 100000"}, 1),
         ({"cpu/cpu.cfs_quota_us": "300000", "cpu/cpu.cfs_period_us": "100000"}, 3),
         ({"cpu.max": "nonsense"}, 64),
     ],
@@ -52,6 +57,25 @@ def test_cores_are_those_of_affinity_and_every_quota(tree: Path, files: dict[str
 
 def test_without_control_groups_affinity_counts(tree: Path) -> None:
     assert machine.free_cores() == 64
+
+
+def test_a_share_that_was_taken_counts(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_share", None)
+    machine.take_share(3)
+    assert machine.free_cores() == 3
+    write(tree / "groups" / "cpu.max", "200000 100000\n")
+    assert machine.free_cores() == 2
+
+
+def test_nothing_else_counts_cores() -> None:
+    """A second count would know nothing of quotas."""
+    package = Path(machine.__file__).parent
+    counting = [
+        str(file.relative_to(package))
+        for file in package.rglob("*.py")
+        if any(word in file.read_text() for word in ("cpu_count", "sched_getaffinity"))
+    ]
+    assert sorted(counting) == ["campaign/executors/machine.py", "machine.py"]  # which seats, and how many
 
 
 def test_memory_left_is_the_least_of_machine_and_groups(tree: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from falsifier import __version__
 from falsifier.errors import InputError
+from falsifier.machine import free_cores
 
 LATEST = ("settings", "command", "falsifier", "packages", "machine")  # of a session, which a record has of the last one
 MUST_STAY = ("require", "budgets")  # what an answer means
@@ -91,11 +92,11 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """Name, system, cores that this process may run on, and bytes of memory."""
+    """Name, system, cores that this process may keep busy, and bytes of memory."""
     system = os.uname()
     return {
         "name": system.nodename,
         "platform": f"{system.sysname} {system.release} {system.machine}",
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": free_cores(),
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
     }

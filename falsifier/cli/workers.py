@@ -71,9 +71,9 @@ def executor_of(options: Namespace, loaded: Mapping[Path, Network]) -> Executor:
 
         return Inline(loaded)
     from falsifier.campaign.executors.processes import Processes
-    from falsifier.network.runtime import available_cores
+    from falsifier.machine import free_cores
 
-    return Processes(available_cores() if options.workers == "auto" else options.workers, memory, grace)
+    return Processes(free_cores() if options.workers == "auto" else options.workers, memory, grace)
 
 
 def _size(text: str) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from falsifier.errors import UnsupportedError
-from falsifier.network import runtime
+from falsifier.machine import free_cores
 from falsifier.network.load import Network, load
 from falsifier.network.open_shapes import choose_shapes
 from falsifier.network.reference import TensorInfo
@@ -36,7 +36,7 @@ class Installation:
     versions: Mapping[str, str | None]
     providers: tuple[str, ...]  # of onnxruntime
     cuda_devices: tuple[str, ...]  # as torch names them
-    cores: int  # that this process may run on
+    cores: int  # that this process may keep busy
 
     def lines(self) -> Iterator[str]:
         """The report, a line at a time."""
@@ -69,7 +69,7 @@ def installation() -> Installation:
         versions,
         _providers(),
         _cuda_devices() if versions["torch"] else (),
-        runtime.available_cores(),
+        free_cores(),
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.errors import EngineError, UnsupportedError
+from falsifier.machine import free_cores
 from falsifier.network import runtime
 from falsifier.network.adjoint import add_adjoint
 from falsifier.network.lowering import Lowered
@@ -37,7 +38,7 @@ _HEAVY = 1 << 26  # bytes of matrices from which they are not copied
 class OnnxruntimeEngine:
     """A network as batches of flat points through onnxruntime on the CPU (`Engine`).
 
-    `threads`: by default one for small networks, else one per core that this process may run on. A run that does not
+    `threads`: by default one for small networks, else one per core that this process may keep busy. A run that does not
     fit into memory raises MemoryError: the caller tries a smaller batch.
     """
 
@@ -346,7 +347,7 @@ def _matrices(lowered: Lowered) -> frozenset[str]:
 
 def suggested_threads(lowered: Lowered) -> int:
     """One thread where a lane is so little work that threads would mostly wait for one another, else one per core."""
-    return runtime.available_cores() if work_per_lane(lowered) >= _SMALL else 1
+    return free_cores() if work_per_lane(lowered) >= _SMALL else 1
 
 
 def work_per_lane(lowered: Lowered) -> float:

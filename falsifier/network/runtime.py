@@ -1,21 +1,13 @@
-"""What both uses of onnxruntime share: session options, its exceptions in one line, and the cores that may be used."""
+"""What both uses of onnxruntime share: session options, and its exceptions in one line."""
 
 from __future__ import annotations
 
-import os
 import re
 from contextlib import suppress
 from typing import Any
 
 _MUCH = 1 << 24  # bytes
 _PLACE = re.compile(r"/\S+\.(?:cc|h|cpp|cu):\d+ ")
-
-
-def available_cores() -> int:
-    """Cores that this process may run on: its CPU affinity, not the machine's count."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def give_back(size: int) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from falsifier.errors import InputError
-from falsifier.network.runtime import available_cores
+from falsifier.machine import free_cores
 from falsifier.network.torch_plan import is_out_of_memory
 
 
@@ -38,14 +38,14 @@ def prepare_torch(device: Any, threads: int | None = None) -> None:
     """Set what is global in torch, once an engine is built.
 
     On CUDA, TF32 is switched off: with its 10 bits of mantissa most candidates would not survive the replay. On the CPU
-    torch gets `threads` intra-op threads, by default one per core that this process may run on.
+    torch gets `threads` intra-op threads, by default one per core that this process may keep busy.
     """
     import torch
 
     if device.type == "cuda":
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.allow_tf32 = False
-    count = threads or available_cores()
+    count = threads or free_cores()
     if device.type == "cpu" and torch.get_num_threads() != count:
         torch.set_num_threads(count)
 

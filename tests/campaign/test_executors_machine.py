@@ -43,16 +43,27 @@ def test_gpus_are_those_that_the_environment_shows(
 def test_gpus_go_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
     for device, expected in [("cuda", ["4", "6", "4"]), ("auto", ["4", "6", "4"]), ("cpu", ["4,6"] * 3)]:
-        made = [machine.environment(number, None, device)["CUDA_VISIBLE_DEVICES"] for number in range(3)]
+        made = [machine.environment(number, 1, device)["CUDA_VISIBLE_DEVICES"] for number in range(3)]
         assert made == expected
-    assert machine.environment(1, None, "cuda:1")["CUDA_VISIBLE_DEVICES"] == "4,6"  # one that was chosen stays it
+    assert machine.environment(1, 1, "cuda:1")["CUDA_VISIBLE_DEVICES"] == "4,6"  # one that was chosen stays it
 
 
-def test_threads_follow_the_cores_unless_they_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_are_those_of_the_worker_unless_they_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert machine.environment(0, frozenset([1, 2, 3]), "cpu")["OMP_NUM_THREADS"] == "3"
+    assert machine.environment(0, 3, "cpu")["OMP_NUM_THREADS"] == "3"
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert machine.environment(0, frozenset([1, 2, 3]), "cpu")["OMP_NUM_THREADS"] == "1"
+    assert machine.environment(0, 3, "cpu")["OMP_NUM_THREADS"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("free", "workers", "expected"), [(8, 2, [4, 4]), (5, 3, [2, 2, 1]), (2, 4, [1, 1, 1, 1]), (1, 1, [1])]
+)
+def test_workers_share_the_cores_that_may_be_kept_busy(
+    monkeypatch: pytest.MonkeyPatch, free: int, workers: int, expected: list[int]
+) -> None:
+    """Under a quota these are fewer than the cores that they may run on."""
+    monkeypatch.setattr(machine, "free_cores", lambda: free)
+    assert [machine.threads_of(number, workers) for number in range(workers)] == expected
 
 
 def test_memory_is_a_share_of_the_least_that_is_granted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

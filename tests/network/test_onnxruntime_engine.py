@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper
 from small_networks import AFFINE, SMOOTH, read
 
 from falsifier.errors import EngineError
-from falsifier.network import onnxruntime_engine, runtime
+from falsifier.network import onnxruntime_engine
 from falsifier.network.lowering import lower
 from falsifier.network.onnx_graph import SHARED_BYTES, write_graph
 from falsifier.network.onnxruntime_engine import OnnxruntimeEngine, suggested_threads, work_per_lane
@@ -283,7 +283,7 @@ def test_a_run_that_fails_is_an_engine_error() -> None:
 
 
 def test_small_networks_get_one_thread_and_large_ones_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime, "available_cores", lambda: 7)
+    monkeypatch.setattr(onnxruntime_engine, "free_cores", lambda: 7)
     small, large = lower(affine(np.ones((3, 5)))), lower(affine(np.ones((1000, 1200))))
     assert work_per_lane(small) == 15
     assert work_per_lane(large) == 1_200_000

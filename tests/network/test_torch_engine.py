@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from onnx import ModelProto, parser
 
 from falsifier.errors import EngineError, InputError, UnsupportedError
+from falsifier.machine import free_cores
 from falsifier.network import torch_engine
 from falsifier.network.lowering import Lowered, lower
 from falsifier.network.reference import Reference
-from falsifier.network.runtime import available_cores
 from falsifier.network.torch_device import prepare_torch, resolve_device
 from falsifier.network.torch_engine import TorchEngine
 from falsifier.objective import ObjectiveForm, Reduction
@@ -292,7 +292,7 @@ def test_threads_follow_the_affinity_unless_said() -> None:
     before = torch.get_num_threads()
     try:
         prepare_torch(torch.device("cpu"))
-        assert torch.get_num_threads() == available_cores()
+        assert torch.get_num_threads() == free_cores()
         prepare_torch(torch.device("cpu"), threads=1)
         assert torch.get_num_threads() == 1
     finally:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from glob import glob
 from pathlib import Path
 
-from falsifier.machine import memory
+from falsifier.machine import free_cores, memory
 
 _SHARE = 0.8  # of the memory, for all workers together
 
@@ -25,6 +25,12 @@ def cores_of(number: int, workers: int) -> frozenset[int] | None:
     return frozenset(cores[first : first + each + (number < more)])
 
 
+def threads_of(number: int, workers: int) -> int:
+    """The threads of one of several workers: its part of the cores that all may keep busy together, at least one."""
+    each, more = divmod(free_cores(), workers)
+    return max(1, each + (number < more))
+
+
 def memory_of(workers: int) -> int | None:
     """Bytes that each of several workers may take: an equal share of the machine's memory, or of the control group's
     where that is less. None where the machine does not say.
@@ -33,12 +39,11 @@ def memory_of(workers: int) -> int | None:
     return None if total is None else int(_SHARE * total / workers)
 
 
-def environment(number: int, cores: frozenset[int] | None, device: str) -> dict[str, str]:
+def environment(number: int, threads: int, device: str) -> dict[str, str]:
     """The environment of a worker: its threads, and of several GPUs its own, in turn."""
     made = dict(os.environ)
-    if cores is not None:
-        for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-            made.setdefault(variable, str(len(cores)))
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        made.setdefault(variable, str(threads))
     if device in ("auto", "cuda"):
         seen = gpus(os.environ, glob("/dev/nvidia[0-9]*"))
         if len(seen) > 1:

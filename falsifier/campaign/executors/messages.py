@@ -17,11 +17,14 @@ LOADING = "loading the network"  # the phase in which a death is the network's, 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker is told first. cores: those that it may run on, None for all; folder: where it works."""
+    """What a worker is told first. cores: those that it may run on, None for all; folder: where it works; threads: how
+    many it may keep busy, None for all that there are.
+    """
 
     settings: Settings
     cores: frozenset[int] | None
     folder: str
+    threads: int | None = None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from multiprocessing.connection import wait
 from falsifier.campaign.executors import Sink
 from falsifier.campaign.executors.child import Child
 from falsifier.campaign.executors.crew import GRACE, Crew
-from falsifier.campaign.executors.machine import cores_of, environment, memory_of
+from falsifier.campaign.executors.machine import cores_of, environment, memory_of, threads_of
 from falsifier.campaign.executors.messages import Setup
 from falsifier.campaign.stack import Settings
 from falsifier.campaign.units import Unit
@@ -55,11 +55,11 @@ class _Hiring:
     def hire(self) -> Child:
         taken = {seat for seat, child in self._seated.items() if child.alive}
         seat = next(seat for seat in count() if seat not in taken)
-        cores = cores_of(seat, self._seats)
+        threads = threads_of(seat, self._seats)
         device = self._settings.device
-        setup = Setup(self._settings, cores, os.getcwd())
+        setup = Setup(self._settings, cores_of(seat, self._seats), os.getcwd(), threads)
         try:
-            child = Child(f"worker {next(self._numbers)}", setup, environment(seat, cores, device), self._memory)
+            child = Child(f"worker {next(self._numbers)}", setup, environment(seat, threads, device), self._memory)
         except OSError as error:
             raise EngineError(f"a worker cannot be started: {error.strerror or error}") from error
         self._seated[seat] = child

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from falsifier.campaign.executors.child import Child
-from falsifier.campaign.executors.machine import cores_of, environment, memory_of
+from falsifier.campaign.executors.machine import cores_of, environment, memory_of, threads_of
 from falsifier.campaign.executors.messages import Decided, Improved, Message, Setup, Warned
 from falsifier.campaign.executors.node_folder import NodeFolder
 from falsifier.campaign.executors.parcels import moved
 from falsifier.campaign.units import Unit
-from falsifier.network.runtime import available_cores
+from falsifier.machine import free_cores
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class Host:
         self._folder = NodeFolder(campaign, ray.get_runtime_context().get_node_id()[:12])
         self._names: dict[str, str] = {}  # where a file lies here, and what the campaign calls it
         self._seats = NodeFolder("seats", str(os.getuid()))  # other campaigns run here too
-        seats = available_cores()
+        seats = free_cores()
         seat = self._seats.seat() % seats
-        cores = cores_of(seat, seats)
+        cores, threads = cores_of(seat, seats), threads_of(seat, seats)
         memory = memory_of(seats) if memory is None else memory
-        made = environment(seat, cores, setup.settings.device)
-        self._child = Child(name, replace(setup, cores=cores), made, memory)
+        made = environment(seat, threads, setup.settings.device)
+        self._child = Child(name, replace(setup, cores=cores, threads=threads), made, memory)
 
     def give(self, unit: Unit, places: Mapping[Path, str], files: Mapping[str, Any]) -> bool:
         """Let the worker run a unit; False where it has ended already. places: of each path the parcel that it is the

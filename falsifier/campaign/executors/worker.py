@@ -30,7 +30,7 @@ from falsifier.campaign.executors.messages import (
     Stands,
     Warned,
 )
-from falsifier.machine import die_with_parent, prefer_for_killing
+from falsifier.machine import die_with_parent, prefer_for_killing, take_share
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -128,6 +128,8 @@ def _settle(setup: Setup) -> None:
     if setup.cores is not None:
         with suppress(OSError, AttributeError):  # they may have been taken from this machine meanwhile
             os.sched_setaffinity(0, setup.cores)
+    if setup.threads is not None:
+        take_share(setup.threads)
     prefer_for_killing(_PREFERRED)
     with suppress(OSError):  # on another machine it need not be there
         os.chdir(setup.folder)
