@@ -74,8 +74,8 @@ Read by the programs themselves, or by libraries below them:
 - `FALSIFIER_CHILD` marks programs behind a hand-off, so that what they leave running can be ended; not to be set.
 
 Threads, workers (`auto`) and companions follow the cores that the process may keep busy: those of its CPU affinity
-(`taskset`), or fewer where its control groups have a quota (of a container, `CPUQuota=` of a service; rounded up). There is no variable.
-`falsifier doctor` says how many.
+(`taskset`), or fewer where its control groups have a quota (of a container, or `CPUQuota=` of a service; rounded up).
+There is no variable; `falsifier doctor` says how many.
 """
 
 

@@ -140,6 +140,9 @@ def reported(action: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
+        if not _somewhere():
+            print("falsifier: the folder that it was started in was removed: start it in another", file=sys.stderr)
+            return 2
         if error.errno not in _ENVIRONMENT:
             raise
         where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
@@ -148,3 +151,12 @@ def reported(action: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         print("falsifier: interrupted", file=sys.stderr)
         return 130
+
+
+def _somewhere() -> bool:
+    """Whether the working folder is there: relative names mean nothing without."""
+    try:
+        os.getcwd()
+    except OSError:
+        return False
+    return True

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from falsifier.errors import InputError
+from falsifier.query.source import shown
 from falsifier.query.tree import (
     And,
     Compare,
@@ -86,14 +87,17 @@ def parse(text: str, origin: str) -> Any:
 def _error(message: str, origin: str) -> InputError:
     if found := _SYNTAX.search(message):
         line, column, token = int(found[1]), int(found[2]) + 1, " ".join(found[3].split())
-        return InputError(f"{origin}:{line}:{column}: VNN-LIB 2.0 does not allow '{token}' here; {_remedy(token)}")
+        return InputError(
+            f"{origin}:{line}:{column}: VNN-LIB 2.0 does not allow '{shown(token)}' here; {_remedy(token)}"
+        )
     try:
         first = json.loads(message)["errors"][0]
         what, symbol, hint = first["message"].rstrip("."), first["offendingSymbol"], " ".join(first["hint"].split())
-        shown = what if f"'{symbol}'" in what else f"{what} '{symbol}'"
+        what = what.replace(symbol, shown(symbol)) if symbol else what
+        told = what if f"'{shown(symbol)}'" in what else f"{what} '{shown(symbol)}'"
         if found := _CONSTANT.search(hint):
             hint = f"{found[1].strip()} wants a number like {'1.0' if found[2].endswith('Int') else '1'}"
-        return InputError(f"{origin}:{first['line']}: {shown}; {hint}")
+        return InputError(f"{origin}:{first['line']}: {told}; {hint}")
     except (ValueError, KeyError, IndexError, TypeError):
         return InputError(f"{origin}: the 2.0 parser refuses the text: {' '.join(message.split())}")
 

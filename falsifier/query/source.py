@@ -60,15 +60,19 @@ class Source:
 
     def token(self, start: int, stop: int) -> str:
         """What stands there, fit for a message."""
-        shown = self.text[start : min(stop, start + 4 * _SHOWN)].decode("utf-8", "replace")
-        shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in shown)
-        return shown if len(shown) <= _SHOWN else shown[:_SHOWN] + ".."
+        return shown(self.text[start : min(stop, start + 4 * _SHOWN)].decode("utf-8", "replace"))
 
     def error(self, start: int, stop: int, what: str, remedy: str) -> InputError:
         """`file:line:column: what 'token'; remedy` as one line."""
         line, column = self.place(start)
         found = f" '{self.token(start, stop)}'" if stop > start else ""
         return InputError(f"{self.origin}:{line}:{column}: {what}{found}; {remedy}")
+
+
+def shown(token: str) -> str:
+    """A token, fit for a message: printable, and not long."""
+    kept = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in token[: _SHOWN + 1])
+    return kept if len(kept) <= _SHOWN else kept[:_SHOWN] + ".."
 
 
 def _blank(skipped: re.Match[bytes]) -> bytes:

@@ -96,6 +96,23 @@ def test_a_package_that_was_left_out(
     assert err.count("\n") == 1
 
 
+def test_a_working_folder_that_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "removed"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    examples = ROOT / "examples"
+    words = ["verify", str(examples / "digits_violated.vnnlib"), "--network", str(examples / "digits.onnx")]
+    assert main(words) == 0  # nothing relative was named
+    assert capsys.readouterr().out.startswith("sat\n")
+    assert main([*words, "--portfolio=mine:stages"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "was removed" in err
+
+
 @pytest.mark.parametrize("command", list(COMMANDS))
 def test_help(command: str) -> None:
     done = falsifier(command, "--help")

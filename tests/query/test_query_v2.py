@@ -185,6 +185,9 @@ MALFORMED = {
     "(assert (<= Z 1.0 2.0))": r":8:19: VNN-LIB 2.0 does not allow '2.0' here",
     "(assert (<= Z 1.0))(check-sat)": r":8:21: only asserts may follow the first assert, not 'check-sat'",
     "(assert (<= Z 1.0)) word": r":8:21: only asserts may follow the first assert, not 'word'",
+    f"(assert (<= Z q{'1' * 9999}))": r":8: Undeclared variable 'q1+\.\.'",
+    f"(assert (<= Z 1.{'1' * 9999}q))": r":8:10016: VNN-LIB 2.0 does not allow 'q' here",
+    f"(assert (<= Z 1.0 1.{'1' * 9999}))": r":8:19: VNN-LIB 2.0 does not allow '1\.1+\.\.' here",
     "(assert " + "(and " * 100_000 + "(<= (+ Z) 1.0)" + ")" * 100_001: r":8:1: brackets nested more than \d+ deep",
 }
 
@@ -195,6 +198,7 @@ def test_malformed_text_is_one_line(asserts: str) -> None:
         _read(asserts)
     assert str(caught.value).startswith("q.vnnlib:")
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
 
 
 @pytest.mark.parametrize(
