@@ -15,11 +15,12 @@ def _operators() -> Iterable[str]:
     """Operators of the table: those that run in batches, those that constants vanish in, and those that are known to
     run one sample at a time. Others that onnxruntime runs do so as well.
     """
+    from falsifier.network.control_flow import CONTROL_FLOW
     from falsifier.network.folding import FOLDED
     from falsifier.network.operators import LOWERINGS
     from falsifier.network.operators.refused import NOWHERE
 
-    return sorted(operator for operator in {*LOWERINGS, *FOLDED} - NOWHERE if "." not in operator)
+    return sorted(operator for operator in {*LOWERINGS, *FOLDED, *CONTROL_FLOW} - NOWHERE if "." not in operator)
 
 
 _TOPICS: dict[str, Iterable[str] | Callable[[], Iterable[str]]] = {

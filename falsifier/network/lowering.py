@@ -8,7 +8,7 @@ in float32.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -215,8 +215,8 @@ class _Walk:
     def _node(
         self, node: Node, operands: list[Operand], proto: Any, scope: _Scope, opsets: dict[str, int]
     ) -> Sequence[Operand]:
-        if node.key == "If":
-            return self._branch(node, operands[0], scope, opsets)
+        if node.key in ("If", "Loop", "Scan"):
+            return self._control_flow(node, operands, scope, opsets)
         if node.key in LOWERINGS and any(isinstance(o, Value) for o in operands):
             try:
                 return LOWERINGS[node.key](self.build, node, operands)
@@ -224,7 +224,7 @@ class _Walk:
                 raise UnsupportedError(f"node {node.name!r} ({node.op}): {error}") from error
         if any(isinstance(v, Value) for v in operands):
             return self._function(node, operands, proto)
-        if node.key in ("Loop", "Scan") or any(hasattr(a, "node") for a in node.attributes.values()):
+        if any(hasattr(a, "node") for a in node.attributes.values()):
             raise UnsupportedError(f"node {node.name!r}: {node.op} is control flow, which is not lowered")
         constants = [o for o in operands if not isinstance(o, Value)]
         results = fold(node, constants, proto)
@@ -240,15 +240,31 @@ class _Walk:
         if integers.dtype.name in ("int8", "uint8", "int32"):
             self.build.note_dequantized(result, Dequantized(integers, scale, point, axis))
 
-    def _branch(self, node: Node, condition: Operand, scope: _Scope, opsets: dict[str, int]) -> Sequence[Operand]:
-        if not isinstance(condition, np.ndarray):
-            raise UnsupportedError(f"node {node.name!r}: If on a condition that depends on the input")
-        graph = node.attributes["then_branch" if condition.any() else "else_branch"]
-        inner = _Scope({}, graph, scope)
-        names = [o.name for o in graph.output]
-        self.run(graph.node, names, inner, opsets)
-        self.tensors.update(inner)
-        return [inner[name] for name in names]
+    def _control_flow(
+        self, node: Node, operands: list[Operand], scope: _Scope, opsets: dict[str, int]
+    ) -> Sequence[Operand]:
+        from falsifier.network import control_flow
+
+        def body(name: str) -> control_flow.Body:
+            graph = node.attributes[name]
+            constants = _Scope({}, graph, scope)  # one for all rounds, so that weights are decoded once
+            names = [o.name for o in graph.output]
+
+            def made(known: Mapping[str, Operand]) -> list[Operand]:
+                inner = _Scope(dict(known), None, constants)
+                self.run(graph.node, names, inner, opsets)
+                self.tensors.update({**constants, **inner})
+                return [inner[name] for name in names]
+
+            return made
+
+        try:
+            if node.key == "If":
+                return control_flow.lower_if(self.build, operands[0], body("then_branch"), body("else_branch"))
+            lower_rounds = control_flow.lower_loop if node.key == "Loop" else control_flow.lower_scan
+            return lower_rounds(self.build, node, operands, body("body"))
+        except UnsupportedError as error:
+            raise UnsupportedError(f"node {node.name!r} ({node.op}): {error}") from error
 
     def _function(self, node: Node, operands: list[Operand], proto: Any) -> Sequence[Operand]:
         body = reading.function_body(proto, node.domain, node.version, operands)

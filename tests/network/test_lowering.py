@@ -228,23 +228,6 @@ def test_unknown_domain_and_unknown_operator_are_named() -> None:
         lower(model)
 
 
-def test_if_on_the_input_is_refused() -> None:
-    graph = helper.make_graph(
-        [helper.make_node("Identity", ["x"], ["r"])],
-        "b",
-        [],
-        [helper.make_tensor_value_info("r", TensorProto.FLOAT, [1])],
-    )
-    nodes = [
-        helper.make_node("Cast", ["x"], ["c"], to=TensorProto.BOOL),
-        helper.make_node("If", ["c"], ["y"], then_branch=graph, else_branch=graph),
-    ]
-    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [1]) for n in "xy")
-    model = helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=[helper.make_opsetid("", 13)])
-    with pytest.raises(UnsupportedError, match="If on a condition"):
-        lower(model)
-
-
 def test_the_operator_table_lists_what_the_files_define() -> None:
     for file, (lowerings, primitives) in FILES.items():
         module = import_module(f"falsifier.network.operators.{file}")

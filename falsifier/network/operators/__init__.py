@@ -108,7 +108,7 @@ FILES: dict[str, tuple[str, str]] = {
     ),
     "refused": (
         "NonZero NonMaxSuppression Unique ConstantOfShape Range Bernoulli Multinomial RandomNormalLike "
-        "RandomUniformLike Loop Scan SequenceMap Optional OptionalGetElement OptionalHasElement SequenceAt "
+        "RandomUniformLike SequenceMap Optional OptionalGetElement OptionalHasElement SequenceAt "
         "SequenceConstruct SequenceErase SequenceInsert SequenceLength SplitToSequence ConcatFromSequence ImageDecoder "
         "RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer",
         "",

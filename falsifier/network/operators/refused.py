@@ -14,10 +14,9 @@ _REASONS = {
     "how many results there are depends on the input": "NonZero NonMaxSuppression Unique",
     "its shape depends on the input": "ConstantOfShape Range",
     _RANDOM: "Bernoulli Multinomial RandomNormalLike RandomUniformLike",
-    "control flow is not lowered": "Loop Scan SequenceMap",
     "sequences and optional values are not lowered": (
-        "Optional OptionalGetElement OptionalHasElement SequenceAt SequenceConstruct SequenceErase SequenceInsert "
-        "SequenceLength SplitToSequence ConcatFromSequence"
+        "SequenceMap Optional OptionalGetElement OptionalHasElement SequenceAt SequenceConstruct SequenceErase "
+        "SequenceInsert SequenceLength SplitToSequence ConcatFromSequence"
     ),
     _TEXT: ("ImageDecoder RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer"),
 }
