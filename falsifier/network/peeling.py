@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from falsifier.network.lowering import Lowered
 
 
+DECIDING = frozenset(("ArgMax", "ArgMin", "TopK", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"))
+"""Primitives without one of which no output is a decision (see `decisions`)."""
+
+
 def logits_of(build: Builder, y: Value) -> Value | None:
     """The logits `[b, m]` where all of the flat outputs y are one softmax, else None."""
     name = y.name
