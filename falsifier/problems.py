@@ -141,17 +141,19 @@ class Problems:
         return engine
 
     def _on(self, engine: Engine) -> Problem:
-        """The problem on an engine, on its logits where those decide as well."""
+        """The problem on an engine, on its logits or on the scores behind its decisions where those decide as well."""
         key = (engine.name, engine.device)
         if key not in self._problems:
-            seen = engine
-            if self._inner:
+            spec, seen = self.spec, engine
+            if engine.name != "single-sample":
+                spec, seen = behind_decisions(spec, engine, self._network.lowered)
+            if seen is engine and self._inner:
                 seen = self._inner._on(engine).engine
-            elif engine.name != "single-sample" and compares_outputs(self.spec):
+            elif seen is engine and engine.name != "single-sample" and compares_outputs(spec):
                 from falsifier.network.peeling import on_logits
 
                 seen = on_logits(engine, self._network.lowered)
-            self._problems[key] = Problem(self.spec, seen, self._budget)
+            self._problems[key] = Problem(spec, seen, self._budget)
         return self._problems[key]
 
     def hull(self) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -159,6 +161,26 @@ class Problems:
         ends = [side(axis=0, keepdims=True) for side in (self.targets.lower.min, self.targets.upper.max)]
         a, b = (self.domain.embed(end)[0] for end in ends)
         return np.minimum(a, b), np.maximum(a, b)  # a tied input may fall where its source rises
+
+
+def behind_decisions(spec: Spec, engine: Engine, lowered: Lowered) -> tuple[Spec, Engine]:
+    """A spec whose atoms ask of the scores behind an output what they asked of the output, and the engine that has
+    them; both as they are where outputs decide nothing.
+    """
+    from falsifier.network.peeling import DECIDING, engine_like
+
+    if not spec.m or not any(primitive.op in DECIDING for primitive in lowered.program.primitives):
+        return spec, engine
+    from falsifier.network.decisions import Decisions
+    from falsifier.spec.decided import asked_of, with_outputs
+
+    decisions = Decisions(lowered)
+    asked = asked_of(spec, decisions.outputs)
+    further, places, strict = decisions.with_gaps(asked.questions)
+    made = engine_like(engine, further) if strict else None
+    if made is None:
+        return spec, engine
+    return with_outputs(spec, asked, places, strict), made
 
 
 def compiled(query: Query, network: Network | JointNetwork, limits: Limits | None, rounding: Rounding) -> Spec:

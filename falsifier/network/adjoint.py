@@ -8,6 +8,7 @@ from falsifier.errors import UnsupportedError
 from falsifier.network.operators import PRIMITIVES
 from falsifier.network.operators.elementwise import elementwise, leak
 from falsifier.network.program import WINDOW, Builder, Primitive, Value, depending
+from falsifier.network.written_out import written_out
 
 _PLACING = {
     "Add", "Cast", "Concat", "DequantizeLinear", "Expand", "Gather", "GatherElements", "GatherND",
@@ -33,23 +34,29 @@ def add_adjoint(build: Builder, seeds: Mapping[str, Value]) -> dict[str, Value]:
     inputs = [name for name in program.inputs if name != WINDOW]
     moving = depending(program, inputs)
     last = _last_activations(forward, moving, seeds)
+    shortcuts = written_out(build)
     gradients: dict[str, Value] = dict(seeds)
     for primitive in reversed(forward):
         if gradients.keys().isdisjoint(primitive.outputs) or moving.isdisjoint(primitive.inputs):
             continue
+        shortcut = shortcuts.get(primitive.outputs[0])
+        read = primitive.inputs if shortcut is None else (shortcut.argument,)
         targets = [
-            name in moving and (program.values[name].dtype.kind == "f" or primitive.op in _PLACING)
-            for name in primitive.inputs
+            name in moving and (program.values[name].dtype.kind == "f" or primitive.op in _PLACING) for name in read
         ]
         if not any(targets):
             continue
         rule = PRIMITIVES.get(primitive.op)
         if rule is None or rule.adjoint is None:
             raise UnsupportedError(f"the primitive {primitive.op} has no adjoint")
-        parts = rule.adjoint(build, primitive, [gradients.get(name) for name in primitive.outputs])
+        if shortcut is None:
+            parts = rule.adjoint(build, primitive, [gradients.get(name) for name in primitive.outputs])
+        else:
+            result = primitive.outputs[0]
+            parts = [shortcut.rule(build, program.values[result], gradients[result])]
         if primitive.outputs[0] in last:
             parts = [_leaking(build, part, gradients[primitive.outputs[0]]) for part in parts]
-        for name, wanted, part in zip(primitive.inputs, targets, parts, strict=False):
+        for name, wanted, part in zip(read, targets, parts, strict=False):
             if not wanted or part is None:
                 continue
             known = gradients.get(name)

@@ -18,15 +18,28 @@ if TYPE_CHECKING:
     from falsifier.network.lowering import Lowered
 
 
+DECIDING = frozenset(("ArgMax", "ArgMin", "TopK", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"))
+"""Primitives without one of which no output is a decision (see `decisions`)."""
+
+
 def logits_of(build: Builder, y: Value) -> Value | None:
     """The logits `[b, m]` where all of the flat outputs y are one softmax, else None."""
     name = y.name
     while (primitive := build.producer(name)) is not None and primitive.op in ("Reshape", "Identity"):
         name = primitive.inputs[0]
-    if primitive is None or primitive.op != "Softmax":
+    if primitive is None or primitive.op not in ("Softmax", "Div"):
         return None
-    z = build.program.values[primitive.inputs[0]]
-    axis = primitive.attributes["axis"] % (len(z.stored) + 1)
+    if primitive.op == "Softmax":
+        argument, axis = primitive.inputs[0], primitive.attributes["axis"]
+    else:  # exp(z) / sum(exp(z))
+        from falsifier.network.written_out import as_written_out
+
+        written = as_written_out(build, primitive)
+        if written is None or not written.keeps:
+            return None
+        argument, axis = written.argument, written.keeps
+    z = build.program.values[argument]
+    axis = axis % (len(z.stored) + 1)
     if axis < 1 or z.stored[axis - 1] != y.size or z.lead * int(np.prod(z.stored)) != y.size or z.dtype != y.dtype:
         return None
     logits = build.shaped(build.view(build.shaped(z, y.shape), (y.size,)), (y.size,))
@@ -43,13 +56,17 @@ def on_logits(engine: Engine, lowered: Lowered) -> Engine:
     """
     if lowered.logits is None:
         return engine
-    peeled = replace(lowered, y=lowered.logits, logits=None)
+    return engine_like(engine, replace(lowered, y=lowered.logits, logits=None)) or engine
+
+
+def engine_like(engine: Engine, lowered: Lowered) -> Engine | None:
+    """An engine of the same kind for another program; None where the kind has no program."""
     if engine.name == "onnxruntime":
         from falsifier.network.onnxruntime_engine import OnnxruntimeEngine
 
-        return OnnxruntimeEngine(peeled)
+        return OnnxruntimeEngine(lowered)
     if engine.name == "torch":
         from falsifier.network.torch_engine import TorchEngine
 
-        return TorchEngine(peeled, engine.device)
-    return engine
+        return TorchEngine(lowered, engine.device)
+    return None

@@ -9,7 +9,10 @@ import numpy as np
 
 from falsifier.errors import UnsupportedError
 from falsifier.network.operators import Gradients, Node, PrimitiveRule
+from falsifier.network.operators.elementwise import leak
 from falsifier.network.program import Builder, Operand, Primitive, Value
+
+_NARROW = 64  # units
 
 
 def lower_unary(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
@@ -55,10 +58,19 @@ def _is_neutral(op: str, constant: Operand, other: Operand) -> bool:
 
 
 def relu_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) -> Gradients:
-    """g where y > 0. The comparison and the cast are 4 times faster than Sign in onnxruntime."""
+    """g where y > 0. The comparison and the cast are 4 times faster than Sign in onnxruntime.
+
+    Of a layer so narrow that all of it may be off at once, next to nothing of g passes elsewhere: its mask is a steep
+    line, which takes no longer.
+    """
     (g,) = gradients
     assert g is not None
-    mask = _positive(build, build.program.values[primitive.outputs[0]])
+    y = build.program.values[primitive.outputs[0]]
+    if y.size > _NARROW or y.lead > 1:
+        mask = _positive(build, y)
+    else:
+        steep = build.emit("Mul", [y, np.array(np.finfo(y.dtype).max, y.dtype)], y.stored)
+        mask = build.emit("Clip", [steep, leak(y.dtype), np.ones((), y.dtype)], y.stored)
     return [build.emit("Mul", [g, mask], mask.stored, lead=mask.lead)]
 
 

@@ -56,10 +56,11 @@ def softmax_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) 
     """y * (g - sum(g * y)), with a y that never quite vanishes."""
     g = sole_gradient(build, gradients)
     y = build.program.values[primitive.outputs[0]]
-    return [_through_softmax(build, y, g, primitive.attributes["axis"])]
+    return [through_softmax(build, y, g, primitive.attributes["axis"])]
 
 
-def _through_softmax(build: Builder, y: Value, g: Value, axis: int) -> Value:
+def through_softmax(build: Builder, y: Value, g: Value, axis: int) -> Value:
+    """The gradient of what a softmax y along an axis of the array is of, from that of y."""
     y = elementwise(build, "Add", y, leak(y.dtype))
     mean = _sum_along(build, elementwise(build, "Mul", g, y), axis)
     return elementwise(build, "Mul", y, _product(build, "Sub", g, mean))
@@ -79,7 +80,7 @@ def hardmax_adjoint(build: Builder, primitive: Primitive, gradients: Gradients) 
     x = build.program.values[primitive.inputs[0]]
     axis = primitive.attributes["axis"]
     soft = build.emit("Softmax", [x], x.stored, lead=x.lead, axis=axis)
-    return [_through_softmax(build, soft, g, axis)]
+    return [through_softmax(build, soft, g, axis)]
 
 
 def torch_softmax(inputs: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, ...]:
