@@ -172,9 +172,9 @@ def behind_decisions(spec: Spec, engine: Engine, lowered: Lowered) -> tuple[Spec
     if not spec.m or not any(primitive.op in DECIDING for primitive in lowered.program.primitives):
         return spec, engine
     from falsifier.network.decisions import Decisions
-    from falsifier.spec.decided import asked_of, with_outputs
+    from falsifier.spec.decided import asked_about, asked_of, with_outputs
 
-    decisions = Decisions(lowered)
+    decisions = Decisions(lowered, asked_about(spec))
     asked = asked_of(spec, decisions.outputs)
     further, places, strict = decisions.with_gaps(asked.questions)
     made = engine_like(engine, further) if strict else None

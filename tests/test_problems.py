@@ -12,7 +12,7 @@ from onnx import parser
 
 from falsifier import falsify
 from falsifier.budget import Budget
-from falsifier.network import load
+from falsifier.network import decisions, load
 from falsifier.problem import Problem
 from falsifier.problems import Problems, compiled
 from falsifier.query.read import parse
@@ -60,6 +60,13 @@ NETWORKS = {
         "int64 two = {2}",
         "i = ArgMax <axis = 1> (s) e = Equal (i, two) y = Cast <to = 1> (e)",
     ),
+    "moved": (
+        "float[1,4]",
+        "int64[3] d = {1, 2, 2}, float[2,1] t = {0.5, -0.5}, "
+        "int64[1] last = {-1}, int64[1] past = {-9}, int64[1] c = {1}",
+        "r = Reshape (s, d) g = Greater (r, t) m = Transpose <perm = [0, 2, 1]> (g) u = Slice (m, last, past, c, last) "
+        "f = Cast <to = 1> (u) y = Flatten (f)",
+    ),
     "beside scores": (
         "float[1,5]",
         "",
@@ -103,6 +110,14 @@ def test_scores_satisfy_a_target_where_the_decision_does(kind: str, atom: str) -
         aim = np.full(len(points), target)
         expected = single.evaluate(points, aim).margin >= 0
         assert ((batched.evaluate(points, aim).margin >= 0) == expected).mean() > 0.99, target
+
+
+def test_decisions_are_looked_for_where_something_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    monkeypatch.setattr(decisions, "decision", lambda build, y, at: looked.append(at))
+    _, batched = problems(*NETWORKS["exceeds"], "(or (and (>= Y_2 1.0)) (and (>= (+ Y_0 Y_1 Y_3) 1.0)))")
+    assert looked == [2]
+    assert batched.engine.m == 4
 
 
 WRITTEN = "m = ReduceMax <axes = [1]> (z) u = Sub (z, m) e = Exp (u) f = ReduceSum (e, one) p = Div (e, f) "

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -156,19 +155,20 @@ class _Finder:
 
     def _origin(self, primitive: Primitive, name: str, at: int) -> int:
         """Which element of its first input a primitive that only places elements puts at `at`."""
-        constants, whole = self.build.program.constants, self.build.program.values[primitive.inputs[0]]
-        places = np.arange(prod(whole.stored)).reshape(1, *whole.stored)
+        constants, values = self.build.program.constants, self.build.program.values
+        whole = (1, *values[primitive.inputs[0]].stored)
+        place = [int(p) for p in np.unravel_index(at, (1, *values[name].stored))]
         if primitive.op == "Transpose":
-            return int(np.transpose(places, primitive.attributes["perm"]).ravel()[at])
-        if primitive.op == "Split":
-            ends = np.cumsum(constants[primitive.inputs[1]])[:-1]
-            parts = np.split(places, ends, primitive.attributes["axis"])
-            return int(parts[primitive.outputs.index(name)].ravel()[at])
-        starts, ends, axes, steps = (constants[name].tolist() for name in primitive.inputs[1:])
-        cut = [slice(None)] * places.ndim
-        for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-            cut[axis] = slice(start, end if end >= 0 else None, step)
-        return int(places[tuple(cut)].ravel()[at])
+            place = [place[axis] for axis in np.argsort(primitive.attributes["perm"])]
+        elif primitive.op == "Split":
+            before = constants[primitive.inputs[1]][: primitive.outputs.index(name)]
+            place[primitive.attributes["axis"]] += int(before.sum())
+        else:
+            starts, ends, axes, steps = (constants[name].tolist() for name in primitive.inputs[1:])
+            for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+                kept = range(whole[axis])[slice(start, end if end >= 0 else None, step)]
+                place[axis] = kept[place[axis]]
+        return int(np.ravel_multi_index(place, whole))
 
     def _part(self, primitive: Primitive, at: int, depth: int) -> Decision | None:
         """An element of flat parts side by side."""
@@ -187,7 +187,7 @@ class _Finder:
         operands: list[Any] = []
         for name in primitive.inputs:
             if name in constants:
-                operands.append(np.broadcast_to(constants[name], result.stored).ravel()[at])
+                operands.append(_entry(constants[name], result, at))
                 continue
             place = _place(values[name], result, at)
             operands.append(None if place is None else self.of(name, place, depth + 1))
@@ -217,7 +217,7 @@ class _Finder:
 
         def side(name: str) -> Value | NDArray[Any]:
             if name in constants:
-                return np.broadcast_to(constants[name], result.stored).reshape(-1)[at : at + 1]
+                return _entry(constants[name], result, at).reshape(1)
             place = places[name]
             assert place is not None
             return self._element(values[name], place)
@@ -281,8 +281,15 @@ def _place(operand: Value, result: Value, at: int) -> int | None:
     """Which element of an operand goes into element `at` of what is elementwise in it."""
     if operand.lead != 1 or len(operand.stored) > len(result.stored):
         return None
-    places = np.arange(prod(operand.stored)).reshape(operand.stored)
-    return int(np.broadcast_to(places, result.stored).ravel()[at])
+    place = np.unravel_index(at, result.stored)[len(result.stored) - len(operand.stored) :]
+    return int(
+        np.ravel_multi_index([p if d > 1 else 0 for p, d in zip(place, operand.stored, strict=True)], operand.stored)
+    )
+
+
+def _entry(constant: NDArray[Any], result: Value, at: int) -> NDArray[Any]:
+    """What of a constant goes into element `at`, without axes."""
+    return np.asarray(np.broadcast_to(constant, result.stored)[np.unravel_index(at, result.stored)])
 
 
 def _ordered_alike(build: Builder, x: Value, axis: int) -> tuple[Value, int]:
@@ -331,17 +338,19 @@ class Asked(Protocol):
 
 
 class Decisions:
-    """The outputs of a program that are decisions."""
+    """The outputs of a program that are decisions. asked: those of the flat outputs that matter, bool `[m]`."""
 
-    def __init__(self, lowered: Lowered) -> None:
+    def __init__(self, lowered: Lowered, asked: Mask) -> None:
         self._lowered = lowered
         self._build = lowered.builder.fork()
-        self._found = [decision(self._build, lowered.y, at) for at in range(lowered.m)]
+        self._found = {at: decision(self._build, lowered.y, at) for at in np.flatnonzero(asked).tolist()}
 
     @property
-    def outputs(self) -> NDArray[np.bool_]:
-        """Which of the flat outputs are: `[m]`."""
-        return np.array([one is not None for one in self._found])
+    def outputs(self) -> Mask:
+        """Which of the flat outputs are, as far as they matter: `[m]`."""
+        found = np.zeros(self._lowered.m, bool)
+        found[[at for at, one in self._found.items() if one is not None]] = True
+        return found
 
     def with_gaps(self, asked: Sequence[Asked]) -> tuple[Lowered, list[int | bool | None], list[bool]]:
         """The program with one more output for each question about decisions: the gap of the answers that were asked
@@ -368,7 +377,7 @@ class Decisions:
         dtype = self._lowered.dtype
         parts = []
         for at, weight in zip(question.at, question.weights, strict=True):
-            one = self._found[at]
+            one = self._found.get(at)
             if one is None:
                 return None
             parts.append(one.mapped(partial(_weighed, weight=np.asarray(weight, dtype))))

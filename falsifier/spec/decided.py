@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,27 @@ class Asked:
     question: NDArray[np.int64]
 
 
+def asked_about(spec: Spec) -> NDArray[np.bool_]:
+    """The outputs `[m]` that linear atoms ask of, one or two at a time. None of them where there are too many."""
+    rows, plain = _plain(spec)
+    about = np.asarray((rows[plain] != 0).any(axis=0))
+    return np.asarray(about & (about.sum() <= _FEW * _MOST))
+
+
+def _plain(spec: Spec) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Outputs of the forms, weights `[r, m]`, and which forms are a few outputs and nothing else `[r]`."""
+    if spec.targets is None:
+        return np.zeros((0, spec.m)), np.zeros(0, bool)
+    forms = spec.targets.forms
+    rows = to_host(forms.outputs)
+    few = (rows != 0).sum(axis=1)
+    plain = (few > 0) & (few <= _FEW)
+    for others in (forms.inputs, forms.coefficients):
+        if others is not None:
+            plain &= ~(to_host(others) != 0).any(axis=1)
+    return rows, plain
+
+
 def asked_of(spec: Spec, outputs: NDArray[np.bool_]) -> Asked:
     """What linear atoms ask of some of the outputs `[m]` and of nothing else, one or two at a time.
 
@@ -46,13 +68,8 @@ def asked_of(spec: Spec, outputs: NDArray[np.bool_]) -> Asked:
     targets = spec.targets
     if targets is None:
         return nothing
-    forms = targets.forms
-    rows = to_host(forms.outputs)
-    few = (rows != 0).sum(axis=1)
-    plain = (few > 0) & (few <= _FEW) & ~(rows[:, ~outputs] != 0).any(axis=1)
-    for others in (forms.inputs, forms.coefficients):
-        if others is not None:
-            plain &= ~(to_host(others) != 0).any(axis=1)
+    rows, plain = _plain(spec)
+    plain = plain & ~(rows[:, ~outputs] != 0).any(axis=1)
     form, sign, bound, present = (to_host(getattr(targets, name)) for name in ("form", "sign", "bound", "present"))
     atoms = np.argwhere(present & plain[form])
     if not len(atoms):
