@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from falsifier import output_file
 from falsifier.cli.arguments import Parser, positive_int, workers
 from falsifier.cli.process import Guard, age, ended
-from falsifier.cli.results_file import ResultsFile
+from falsifier.cli.results_file import ResultsFile, demand_others
 from falsifier.cli.then import adapter_of, add_then, searching
 from falsifier.errors import FalsifierError, InputError, UnboundedError
 from falsifier.instance import LINE_ENDS, Instance, parse_networks, parse_seconds
@@ -45,6 +45,7 @@ def carry_out(options: Namespace, started: float, make: Callable[..., Verificati
         if options.caller is None and ended(options.since):
             # nothing is written: where the answer would go another run may have begun
             raise InputError(f"--since {options.since}: this process has ended: nobody waits for the answer")
+    demand_others(options)
     results = ResultsFile(options.results.strip(LINE_ENDS)) if options.results is not None else None
     try:
         return make(options, started, results).run()
@@ -243,11 +244,8 @@ class Verification:
             text = write_witness(result.query, result.witness)
         word = result.verdict.value
         failed: InputError | None = None
-        if self.results:
-            try:
-                self.results.write(f"{word}\n{text}")
-            except InputError as error:  # said at the end: the answer goes wherever else it can
-                failed = error
+        if self.results and not self.results.stream:
+            failed = _written(self.results, f"{word}\n{text}")
         if self.options.json != "-":
             print(f"{_WORDS.get(word, word)}\n{text}", end="", flush=True)
         if self.kept is not None:
@@ -266,6 +264,8 @@ class Verification:
         seconds = time.monotonic() - self.started
         kind = f" ({result.class_})" if result.class_ else ""
         print(f"falsifier: {word}{kind} after {seconds:.2f} s: {result.reason_text}{more}", file=sys.stderr)
+        if self.results and self.results.stream:  # last: a pipe is waited for until somebody reads it
+            failed = _written(self.results, f"{word}\n{text}")
         if failed is not None:
             raise failed
 
@@ -284,6 +284,15 @@ class Verification:
             output_file.replace(output_file.real(path), text)
         except OSError as error:
             raise InputError(f"{self.options.json}: cannot be written ({error.strerror})") from None
+
+
+def _written(results: ResultsFile, text: str) -> InputError | None:
+    """What is in the way of it, to be said at the end: the answer goes wherever else it can."""
+    try:
+        results.write(text)
+    except InputError as error:
+        return error
+    return None
 
 
 def _beside(companions: Mapping[str, Any]) -> str:

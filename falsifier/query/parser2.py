@@ -80,7 +80,7 @@ def parse(text: str, origin: str) -> Any:
         raise _error(str(e), origin) from None
     except (IndexError, ValueError, RuntimeError) as e:  # what its number conversions raise
         raise InputError(
-            f"{origin}: a number is out of the range of the 2.0 parser ({e}); write a smaller one"
+            f"{origin}: a number is out of the range of the 2.0 parser ({e}); write one that float64 holds, or 0.0"
         ) from None
 
 

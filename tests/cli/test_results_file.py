@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import troupe
+from command import ENVIRONMENT
 
+from falsifier.cli import main
 from falsifier.cli.results_file import ResultsFile
 from falsifier.errors import InputError
 
@@ -89,3 +94,38 @@ def test_on_a_full_disk_an_answer_takes_the_room_that_the_file_has(small_disk: P
     results.write("timeout\n")
     assert path.read_text() == "timeout\n"
     assert sorted(p.name for p in small_disk.iterdir()) == ["filling", "out.txt"]
+
+
+def test_a_pipe_that_nobody_reads_yet_holds_up_nothing_else(tmp_path: Path) -> None:
+    network, query = troupe.instance(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "falsifier", "verify", query, f"--network={network}", "--results=pipe"],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    said = [process.stdout.readline() for _ in range(3)]
+    written = (tmp_path / "pipe").read_text()
+    process.communicate(timeout=troupe.PATIENCE)
+    assert said[0] == "sat\n"
+    assert written == "".join(said)
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("option", ["--results", "--json"])
+@pytest.mark.parametrize("name", ["prop.vnnlib", "net.onnx", "link"])
+def test_files_of_the_instance_are_not_written_over(
+    tmp_path: Path, option: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    network, query = troupe.instance(tmp_path)
+    (tmp_path / "link").symlink_to(network)
+    before = network.read_bytes(), query.read_bytes()
+    assert main(["verify", str(query), f"--network=N={network}", f"{option}={tmp_path / name}"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert f"{option} {tmp_path / name}: a file of the instance" in err
+    assert (network.read_bytes(), query.read_bytes()) == before

@@ -185,6 +185,7 @@ MALFORMED = {
     "(assert (<= Z 1.0 2.0))": r":8:19: VNN-LIB 2.0 does not allow '2.0' here",
     "(assert (<= Z 1.0))(check-sat)": r":8:21: only asserts may follow the first assert, not 'check-sat'",
     "(assert (<= Z 1.0)) word": r":8:21: only asserts may follow the first assert, not 'word'",
+    f"(assert (<= Z (+ 0.{'0' * 400}1 Z)))": r": a number is out of the range of the 2.0 parser .*, or 0\.0",
     f"(assert (<= Z q{'1' * 9999}))": r":8: Undeclared variable 'q1+\.\.'",
     f"(assert (<= Z 1.{'1' * 9999}q))": r":8:10016: VNN-LIB 2.0 does not allow 'q' here",
     f"(assert (<= Z 1.0 1.{'1' * 9999}))": r":8:19: VNN-LIB 2.0 does not allow '1\.1+\.\.' here",
