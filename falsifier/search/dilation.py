@@ -9,8 +9,8 @@ direction, so that the rest of the gradient points along the ridge. In the unit 
     x <- x + min(1.1 lack / |g|_H, cap) * H g / |g|_H        |g|_H = sqrt(g.Hg)
 
 This is the algorithm's B with H = B B^T. H g' is known from the last step, so that a step takes one product with H and
-one update of rank one. Where the free inputs outnumber the steps H is kept as I - V^T V, one row of V per step, which
-is cheaper than a matrix; where memory does not hold so many rows the metric starts anew from I.
+one update of rank one. Where free inputs are many H is kept as I - V^T V, a row of V for each of the last few steps. To
+forget a row makes H greater and leaves it positive.
 Source: N. Z. Shor, Minimization Methods for Non-Differentiable Functions, Springer 1985, chapter 3.
 """
 
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from falsifier.arrays import Array, Rng, as_like, namespace, numpy_dtype
+from falsifier.arrays import Array, Rng, as_like, full, namespace, numpy_dtype
 from falsifier.network.walk import FIRST_CAP, LARGEST_LACK, LAST_CAP, OVER, SAME, SHRINK, TINY, Rule
 from falsifier.objective import Reduction
 from falsifier.search.ascent import Climb, Whole, climb_by
@@ -34,7 +34,8 @@ _WEIGHED = 0.6  # share of the climb in which atoms are weighed
 _INEQUALITY = 3.0  # power of the exponential draws that weights are
 _BYTES = 1 << 26  # of the rows of all lanes
 _FEWEST = 4  # rows of V
-_WHOLE = 100  # free inputs
+_KEPT = 16  # rows of V where free inputs are more than _WHOLE
+_WHOLE = 100  # free inputs up to which H is a matrix
 
 
 def dilated_climb(
@@ -87,7 +88,7 @@ def _followed(slope: Array, x: Array, lower: Array, upper: Array) -> Array:
     xp = namespace(slope)
     outwards = ((x <= lower) & (slope < 0)) | ((x >= upper) & (slope > 0))
     usable = xp.isfinite(xp.sum(xp.abs(slope), axis=1))[:, None]
-    return xp.where(usable & ~outwards, slope, 0 * x)
+    return xp.where(usable & ~outwards, slope, full((1, 1), 0.0, slope))
 
 
 def _drawn_weights(rng: Rng, lanes: int, atoms: int, like: Array) -> Array:
@@ -98,13 +99,19 @@ def _drawn_weights(rng: Rng, lanes: int, atoms: int, like: Array) -> Array:
 
 
 class _Metric:
-    """H of every lane, as a matrix `[b, f, f]` or as V `[b, rows, f]`, and g/|g| and H g/|g| of the last step."""
+    """H of every lane, as a matrix `[b, f, f]` or as V `[b, rows, f]`, and g/|g| and H g/|g| of the last step.
+
+    V is a ring: step i has row i % rows.
+    """
 
     def __init__(self, like: Array, steps: int) -> None:
         xp = namespace(like)
         lanes, f = like.shape
-        rows = min(steps, max(_FEWEST, _BYTES // max(1, lanes * f * numpy_dtype(like).itemsize)))
-        self._dense = f <= rows
+        held = _BYTES // max(1, lanes * f * numpy_dtype(like).itemsize)
+        rows = min(steps, max(_FEWEST, held))
+        if f > _WHOLE:
+            rows = min(rows, _KEPT)
+        self._dense = f <= min(rows, _WHOLE)
         self._stored = xp.zeros((lanes, f if self._dense else rows, f), dtype=like.dtype, device=like.device)
         if self._dense:
             self._stored += xp.eye(f, dtype=like.dtype, device=like.device)[None]
@@ -114,8 +121,8 @@ class _Metric:
     def step(self, slope: Array, lack: Array, cap: float) -> Array:
         """The step `[b, f]` in the unit cube for a slope `[b, f]` of lanes that lack this much `[b]`."""
         xp = namespace(slope)
-        if not self._dense and self._count == self._stored.shape[1]:
-            self._count, self._last = 0, None
+        if not self._dense and self._last is not None and self._count >= self._stored.shape[1]:
+            self._last = self._forgotten(*self._last)
         length = xp.sqrt(xp.vecdot(slope, slope))[:, None]
         unit = slope / (length + TINY)
         along = self._applied(unit)
@@ -128,14 +135,21 @@ class _Metric:
         longest = xp.max(xp.abs(direction), axis=1)[:, None]
         wanted = (1 + OVER) * xp.clip(lack, 0, LARGEST_LACK)[:, None] / (size * length + TINY)
         reach = xp.minimum(wanted, cap / (longest + TINY))
-        return xp.where((length > 0) & (size > 0) & xp.isfinite(reach), reach * direction, 0 * direction)
+        return xp.where((length > 0) & (size > 0) & xp.isfinite(reach), reach, full((1, 1), 0.0, reach)) * direction
 
     def _applied(self, g: Array) -> Array:
         """H g."""
         if self._dense:
             return (self._stored @ g[:, :, None])[:, :, 0]
-        rows = self._stored[:, : self._count]
+        rows = self._stored[:, : self._count]  # all of them, once there are so many
         return g - ((rows @ g[:, :, None])[:, None, :, 0] @ rows)[:, 0, :]
+
+    def _forgotten(self, unit: Array, along: Array) -> tuple[Array, Array]:
+        """Drop the oldest row; the last unit gradient, and H of it after that."""
+        row = self._stored[:, self._count % self._stored.shape[1]]
+        along = along + namespace(unit).vecdot(row, unit)[:, None] * row
+        row[...] = 0
+        return unit, along
 
     def _shrunk(self, unit: Array, along: Array, unit_before: Array, along_before: Array) -> Array:
         """Shrink H along the difference of two unit gradients; H of the newer one after that."""
@@ -144,10 +158,10 @@ class _Metric:
         square = xp.vecdot(unit - unit_before, normal)[:, None]
         usable = square > SAME
         scale = (SHRINK / xp.where(usable, square, xp.ones_like(square))) ** 0.5
-        row = xp.where(usable, scale * normal, 0 * normal)
+        row = xp.where(usable, scale, 0 * scale) * normal
         if self._dense:
             self._stored -= row[:, :, None] * row[:, None, :]
         else:
-            self._stored[:, self._count] = row
+            self._stored[:, self._count % self._stored.shape[1]] = row
         self._count += 1
         return along - xp.vecdot(row, unit)[:, None] * row

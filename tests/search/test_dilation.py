@@ -42,15 +42,19 @@ def test_the_difference_of_two_gradients_is_shrunk() -> None:
     assert across[-1] < 0.1
 
 
-def test_rows_that_memory_does_not_hold_start_the_metric_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_row_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The metric is I - V^T V of the last rows alone, and its last product is one with what is left."""
     monkeypatch.setattr(dilation, "_BYTES", 0)
-    slopes = np.random.default_rng(0).standard_normal((9, 5, 60)).astype(np.float32)
+    slopes = np.random.default_rng(0).standard_normal((11, 5, 60)).astype(np.float32)
     metric = dilation._Metric(slopes[0], 100)
     assert metric._stored.shape == (5, dilation._FEWEST, 60)
-    taken = steps_of(metric, slopes)
-    plain = dilation._Metric(slopes[0], 100).step(slopes[5], np.full(5, 0.05, np.float32), 0.3)
-    assert np.isfinite(taken).all()
-    assert taken[5] == pytest.approx(plain)
+    assert np.isfinite(steps_of(metric, slopes)).all()
+    rows = metric._stored.astype(np.float64)
+    whole = np.eye(60) - rows.swapaxes(1, 2) @ rows
+    assert np.linalg.eigvalsh(whole).min() > 0
+    assert metric._last is not None
+    unit, along = metric._last
+    assert along == pytest.approx((whole @ unit[:, :, None])[:, :, 0], abs=1e-5)
 
 
 @pytest.mark.parametrize("torch", [False, True])
