@@ -40,7 +40,8 @@ class Lowered:
     `logits` `[b, m]` where the outputs are one softmax of them (see `peeling`).
     `builder` goes on from the program (fork it). `inputs` are the model's own, `outputs` what y holds: the hidden
     tensors that were asked for, then the model's outputs; `input_values` and `output_values` are what became of them.
-    `tensors` maps the model's tensor names to Values or constants.
+    `tensors` maps the model's tensor names to Values or constants. `grain`: how coarsely the original computes where it
+    has half precision, see `model.grain`.
     """
 
     builder: Builder
@@ -53,6 +54,7 @@ class Lowered:
     output_values: tuple[Operand, ...]
     tensors: dict[str, Operand] = field(repr=False)
     logits: Value | None = None
+    grain: float = 0.0
 
     @property
     def program(self) -> Program:
@@ -113,7 +115,8 @@ def lower(
     y = join(build, results, dtype)
     fuse_bias(build)
     tensors = {**{k: v for k, v in scope.items() if v is not None}, **walk.tensors}
-    return Lowered(build, x, y, dtype, infos, outputs, tuple(values), tuple(results), tensors, logits_of(build, y))
+    known = (tuple(values), tuple(results), tensors, logits_of(build, y), reading.grain(graph))
+    return Lowered(build, x, y, dtype, infos, outputs, *known)
 
 
 class _Scope(dict[str, Operand]):

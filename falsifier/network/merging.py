@@ -35,7 +35,8 @@ def merge(parts: Sequence[Lowered]) -> Lowered:
         tensors.update({f"{at}:{name}": copy.operand(operand) for name, operand in part.tensors.items()})
     y = join(build, outputs, dtype)
     infos = [tuple(info for part in parts for info in getattr(part, name)) for name in ("inputs", "outputs")]
-    return Lowered(build, x, y, dtype, infos[0], infos[1], tuple(inputs), tuple(results), tensors)
+    grain = max(part.grain for part in parts)
+    return Lowered(build, x, y, dtype, infos[0], infos[1], tuple(inputs), tuple(results), tensors, grain=grain)
 
 
 class _Copy:

@@ -25,6 +25,17 @@ def widened(array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(computed_dtype(array.dtype), copy=False)
 
 
+_GRAINS = {10: 2.0**-10, 16: 2.0**-7}  # float16 and bfloat16
+
+
+def grain(graph: Any) -> float:
+    """The spacing at 1 of the coarsest type below float32 that a graph names, 0 where it names none."""
+    types = {i.data_type for i in graph.initializer}
+    types |= {i.type.tensor_type.elem_type for i in (*graph.input, *graph.output)}
+    types |= {a.i for node in graph.node if node.op_type == "Cast" for a in node.attribute if a.name == "to"}
+    return max(_GRAINS.get(kind, 0.0) for kind in types)
+
+
 def bound_node(node: Any, bound: dict[str, Any]) -> Any:
     """A node of a function body, the attributes that refer to those of the call given their values, or left out."""
     from onnx import NodeProto, helper, numpy_helper

@@ -138,7 +138,7 @@ def _torch(lowered: Lowered, device: str) -> Engine:
 
 def _checked(engine: Engine, network: Served, box: Box | None, lowered: Lowered, gradient: bool) -> SelfCheck:
     discrete = any(p.op in DISCRETE or _rounds(p) for p in lowered.program.primitives)
-    return self_check(engine, network.reference, box, discrete=discrete, gradient=gradient)
+    return self_check(engine, network.reference, box, discrete=discrete, gradient=gradient, grain=lowered.grain)
 
 
 def _rounds(primitive: Any) -> bool:

@@ -26,6 +26,7 @@ _OF_SPREAD_DISCRETE = 5e-2  # one step of a rounding inside the network is a ste
 _OF_MAGNITUDE = 1e-5  # of the output's own
 _OF_LARGEST = 1e-6  # of the largest output's: small ones are often differences of numbers as large as that
 _OF_ONE = 8  # steps of 1.0 in its type: sigmoids and softmaxes round at that grain however small their values are
+_OF_GRAIN = 16  # steps of half precision at the largest output, where the original computes in it
 _OF_STEP = 32  # times what one step of the inputs' last bit changes
 
 
@@ -57,6 +58,7 @@ def self_check(
     *,
     discrete: bool = False,
     gradient: bool = False,
+    grain: float = 0.0,
     points: int = _POINTS,
 ) -> SelfCheck:
     """Compare at the centre, corners and random points of `box` (default: the unit box), in one batch and one alone.
@@ -64,6 +66,7 @@ def self_check(
     What is tolerated is measured per output: a part of its spread over the points, no less than rounding explains (a
     part of its magnitude, and what one step of the inputs' last bit changes). `discrete`: the network rounds inside, so
     that an engine's rounding may become a whole step: wider tolerance, and a quarter of the points may miss it.
+    `grain`: the spacing at 1 of the half precision that the original computes in, where engines have float32.
     """
     if not discrete:  # where some points may miss, it takes enough of them
         points = min(points, max(_FEWEST, _BYTES // max(1, engine.lane_bytes)))
@@ -72,6 +75,9 @@ def self_check(
     if not taken:
         return SelfCheck(False, 0, np.inf, f"the original fails on every point of the box: {refusal}")
     x = x[taken]
+    # in half precision every output may lose what the largest one loses: the layers before the last mix them
+    largest = np.abs(expected[np.isfinite(expected)]).max(initial=0)
+    noise = np.full(expected.shape[1], _OF_GRAIN / _OF_STEP * grain * largest)
     try:
         together = np.asarray(_host(engine.outputs(engine.asarray(x))))
         alone = np.asarray(_host(engine.outputs(engine.asarray(x[:1]))))
@@ -79,9 +85,10 @@ def self_check(
             return SelfCheck(
                 False, len(x), np.inf, f"outputs of shape {list(together.shape)} instead of {list(expected.shape)}"
             )
-        deviation = _deviation(together, alone, expected, np.zeros(expected.shape[1]), discrete)
+        deviation = _deviation(together, alone, expected, noise, discrete)
         if not _judge(deviation, discrete, GradientState.UNCHECKED).passed:  # what rounding explains takes more samples
-            deviation = _deviation(together, alone, expected, _step_noise(reference, x, expected), discrete)
+            noise = np.maximum(noise, _step_noise(reference, x, expected))
+            deviation = _deviation(together, alone, expected, noise, discrete)
         state = _gradient_state(engine, x) if gradient else GradientState.UNCHECKED
     except (EngineError, UnsupportedError) as error:
         return SelfCheck(False, len(x), np.inf, str(error))

@@ -113,13 +113,40 @@ def test_quantised_arithmetic(op: str) -> None:
     check_outputs(model, batch(model), 0.0)
 
 
-@pytest.mark.parametrize("op", ["QLinearSigmoid", "QLinearLeakyRelu", "QLinearGlobalAveragePool"])
+@pytest.mark.parametrize(
+    "op", ["QLinearSigmoid", "QLinearLeakyRelu", "QLinearGlobalAveragePool", "QLinearAveragePool", "QLinearSoftmax"]
+)
 def test_quantised_functions(op: str) -> None:
     """onnxruntime rounds an average in integers: one step apart at most."""
     constants = {"s": 0.02, "z": np.uint8(120), "ys": 0.0117, "yz": np.uint8(100)}
     options: dict[str, Any] = {"channels_last": 0} if op.endswith("Pool") else {}
+    if op == "QLinearAveragePool":
+        options["kernel_shape"] = [2, 2]
+    if op == "QLinearSoftmax":
+        options = {"axis": 1, "opset": 13}
     model = contributed(op, {"x": [1, 2, 3, 3]}, constants, ["xq", "s", "z", "ys", "yz"], [quantised("x")], **options)
     check_outputs(model, batch(model), 0.01)
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+@pytest.mark.parametrize("quantised_after", [False, True])
+def test_quantised_products_with_a_bias(turned: int, quantised_after: bool) -> None:
+    """Weights with a scale for each column; one step apart at most."""
+    weights = np.random.default_rng(0).integers(-60, 60, size=(4, 3) if turned else (3, 4)).astype(np.int8)
+    constants: dict[str, Any] = {
+        "s": 0.02,
+        "z": np.uint8(120),
+        "w": weights,
+        "ws": np.array([0.05, 0.02, 0.03, 0.01], np.float32),
+        "wz": np.zeros(4, np.int8),
+        "c": np.array([100, -2000, 30, 0], np.int32),
+    }
+    order = ["xq", "s", "z", "w", "ws", "wz", "c"]
+    if quantised_after:
+        constants |= {"ys": 0.0311, "yz": np.uint8(128)}
+        order += ["ys", "yz"]
+    model = contributed("QGemm", {"x": [2, 3]}, constants, order, [quantised("x")], transB=turned, alpha=1.0)
+    check_outputs(model, batch(model), 0.02)
 
 
 def test_quantised_parts_side_by_side() -> None:

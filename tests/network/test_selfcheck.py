@@ -83,6 +83,28 @@ def test_a_narrow_box_is_judged_by_rounding_and_not_by_its_spread() -> None:
     assert not self_check(Altered(reference, lambda y: y + 1), reference, box).passed
 
 
+def test_half_precision_is_judged_by_its_own_rounding() -> None:
+    """Outputs that spread over less than the original rounds them by."""
+    rng = np.random.default_rng(0)
+    first, second = (", ".join(f"{w:.4f}" for w in rng.uniform(0.1, 0.9, count)) for count in (64, 16))
+    model = read(
+        f"""net (float16[1,8] x) => (float16[1,2] y) <float[8,8] w = {{{first}}}, float[8,2] v = {{{second}}}> {{
+        a = Cast <to = 10> (w)
+        b = Cast <to = 10> (v)
+        h = MatMul (x, a)
+        g = Tanh (h)
+        y = MatMul (g, b)
+        }}"""
+    )
+    lowered, reference = lower(model), reference_of(model)
+    box = (np.full(8, 0.7003), np.full(8, 0.7004))
+    engine = OnnxruntimeEngine(lowered)
+    assert lowered.grain == np.finfo(np.float16).eps
+    assert not self_check(engine, reference, box).passed
+    assert self_check(engine, reference, box, grain=lowered.grain).passed
+    assert not self_check(Altered(reference, lambda y: y * 1.05), reference, box, grain=lowered.grain).passed
+
+
 def test_a_network_that_rounds_may_miss_a_quarter_of_the_points() -> None:
     reference = reference_of(NET)
     few, many = (Altered(reference, lambda y, k=k: y + (np.arange(len(y)) >= 16 - k)[:, None]) for k in (4, 5))

@@ -103,7 +103,13 @@ FILES: dict[str, tuple[str, str]] = {
         "com.microsoft.QuantizeLinear com.microsoft.DequantizeLinear com.microsoft.QLinearAdd "
         "com.microsoft.QLinearMul com.microsoft.QLinearSigmoid com.microsoft.QLinearLeakyRelu "
         "com.microsoft.QLinearGlobalAveragePool com.microsoft.QLinearConcat "
+        "com.microsoft.QLinearAveragePool com.microsoft.QLinearSoftmax com.microsoft.QGemm "
         "com.microsoft.MatMulIntegerToFloat com.microsoft.DynamicQuantizeMatMul SimplifiedLayerNormalization",
+        "",
+    ),
+    "classical": (
+        "ai.onnx.ml.Scaler ai.onnx.ml.Binarizer ai.onnx.ml.Normalizer ai.onnx.ml.LinearRegressor "
+        "ai.onnx.ml.LinearClassifier ai.onnx.ml.ArrayFeatureExtractor",
         "",
     ),
     "refused": (

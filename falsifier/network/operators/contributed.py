@@ -110,12 +110,29 @@ def _quantised(op: str) -> Rule:
     def rule(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
         count = (len(operands) - 1) // 3
         tensors = [_dequantised(build, operands[3 * i : 3 * i + 3]) for i in range(count)]
-        if op == "GlobalAveragePool" and node.attributes.get("channels_last"):
+        if op.endswith("AveragePool") and node.attributes.get("channels_last"):
             raise UnsupportedError("channels behind the image")
-        y = compose(build, op, *tensors, **{k: v for k, v in node.attributes.items() if k != "channels_last"})
+        if op == "Softmax" and node.attributes.get("opset", 13) < 13:
+            raise UnsupportedError("a softmax over several axes at once")
+        y = compose(
+            build, op, *tensors, **{k: v for k, v in node.attributes.items() if k not in ("channels_last", "opset")}
+        )
         return [_quantise(build, y, given(operands, 3 * count), given(operands, 3 * count + 1))]
 
     return rule
+
+
+def _quantised_gemm(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
+    """QGemm: two quantised factors, a bias in steps of both scales and alpha; in float where no scale follows."""
+    attributes, bias = node.attributes, given(operands, 6)
+    columns = 0 if attributes.get("transB") else 1
+    factors = _dequantised(build, operands[:3]), _dequantised(build, operands[3:6], axis=columns)
+    y = compose(build, "Gemm", *factors, **attributes)
+    if bias is not None:
+        scale = compose(build, "Mul", operands[1], operands[4])
+        steps = compose(build, "Mul", compose(build, "Cast", bias, to=1), scale)
+        y = compose(build, "Add", y, _scaled(build, steps, attributes.get("alpha", 1.0)))
+    return [y if given(operands, 7) is None else _quantise(build, y, operands[7], given(operands, 8))]
 
 
 def _quantised_concat(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
@@ -125,8 +142,8 @@ def _quantised_concat(build: Builder, node: Node, operands: Sequence[Operand]) -
     return [_quantise(build, y, operands[0], operands[1])]
 
 
-def _dequantised(build: Builder, operands: Sequence[Operand]) -> Tensor:
-    (x,) = lower_dequantize(build, Node("DequantizeLinear", "", OPSET, {}, ("x",)), operands)
+def _dequantised(build: Builder, operands: Sequence[Operand], axis: int = 1) -> Tensor:
+    (x,) = lower_dequantize(build, Node("DequantizeLinear", "", OPSET, {"axis": axis}, ("x",)), operands)
     assert x is not None
     return x
 
@@ -193,6 +210,9 @@ _MICROSOFT: dict[str, Rule] = {
     "QLinearLeakyRelu": _quantised("LeakyRelu"),
     "QLinearGlobalAveragePool": _quantised("GlobalAveragePool"),
     "QLinearConcat": _quantised_concat,
+    "QLinearAveragePool": _quantised("AveragePool"),
+    "QLinearSoftmax": _quantised("Softmax"),
+    "QGemm": _quantised_gemm,
     "MatMulIntegerToFloat": _matmul_to_float,
     "DynamicQuantizeMatMul": _dynamic_matmul,
 }
