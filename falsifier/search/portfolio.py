@@ -34,11 +34,13 @@ def standard() -> Iterator[Stage]:
     yield Within()
 
     from falsifier.search.stages.descent import Descent
+    from falsifier.search.stages.evolution import Evolution
     from falsifier.search.stages.gradient import Gradient
     from falsifier.search.stages.sampling import Sampling
 
     yield Sampling()
     yield Descent()
+    yield Evolution()
     yield Gradient()
 
     from falsifier.search.stages.flips import Flips
@@ -88,12 +90,14 @@ def restarts() -> Iterator[Stage]:
     yield Hopping(0.3)
 
     from falsifier.search.stages.descent import Descent
+    from falsifier.search.stages.evolution import Evolution
     from falsifier.search.stages.flips import Flips
     from falsifier.search.stages.gradient import Gradient
     from falsifier.search.stages.last_bits import LastBits
     from falsifier.search.stages.nearest import Nearest
     from falsifier.search.stages.sampling import Sampling
 
+    yield Evolution()
     yield Gradient(_BESIDE)
     yield Flips(_BESIDE)
     yield Sampling(_BESIDE)

@@ -11,6 +11,7 @@ from falsifier.budget import Budget
 from falsifier.search.run import Run
 from falsifier.search.stages.descent import Descent
 from falsifier.search.stages.enumerate import Enumeration
+from falsifier.search.stages.evolution import Evolution
 from falsifier.search.stages.flips import Flips
 from falsifier.search.stages.gradient import Gradient
 from falsifier.search.stages.hopping import DilatedHopping, Hopping
@@ -174,6 +175,25 @@ def test_descent_finds_a_narrow_conjunction(torch: bool) -> None:
     for seed in SEEDS:
         instance = toy(network, clauses + width, [-1] * 5, [1] * 5, 400_000, torch=torch, differentiable=False)
         assert run(instance, seed, [Descent()]).found
+
+
+@ARRAYS
+def test_evolution_finds_the_end_of_a_rugged_valley(torch: bool) -> None:
+    """Inputs that count from 1 to 30, with ripples that mislead short differences: 1e-40 of the box."""
+    counts, peak = np.arange(1, 31, dtype=np.float32), np.linspace(-0.8, 0.8, 30, dtype=np.float32)
+
+    def valley(x: Floats) -> Floats:
+        off = counts * (x - peak)
+        return np.asarray(1 - (off**2 + 0.05 * (1 - np.cos(40 * off))).sum(axis=1, keepdims=True))
+
+    for seed in SEEDS:
+        instance = toy(Formula(30, 1, valley), "(assert (>= Y_0 0))", [-1] * 30, [1] * 30, 30_000, torch=torch)
+        assert run(instance, seed, [Evolution()]).found
+
+
+def test_evolution_leaves_gradients_alone() -> None:
+    instance = toy(plus(1, 1), "(assert (>= Y_0 3))", [0, 2], [1, 4])
+    assert run(instance, stages=[Evolution()]).evaluations == 0
 
 
 @ARRAYS
