@@ -11,12 +11,13 @@ Axes: b lane, f free input, n flat input, m flat output, t target, k atom, r for
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from falsifier.aims import Aim
 from falsifier.arrays import Array, add_columns, arange, full, gather, is_numpy
 from falsifier.chunks import Column
+from falsifier.network.engine import pulled
 from falsifier.objective import ObjectiveForm, Reduction
 from falsifier.spec.margin import form_gradients, input_values, score
 from falsifier.values import Evaluation, Values
@@ -40,8 +41,8 @@ class Problem(Values):
         satisfaction.
 
         scale `[b, k]` weighs the slacks before they are reduced (ones by default); window `[b]` as in
-        `Engine.ascend`. Linear atoms take one run of the engine and count b evaluations. Polynomial atoms and trees
-        take two, since what to differentiate depends on the outputs: they count 2 b.
+        `Engine.ascend`. Linear atoms count b evaluations. Polynomial atoms and trees count 2 b: what to differentiate
+        depends on the outputs, so that engines which do not pull (`network.engine.Pulling`) run twice.
         """
         linear, lanes = self.tree is None and self.targets.forms.linear, points.shape[0]
 
@@ -75,12 +76,9 @@ class Problem(Values):
 
         def run(part: slice) -> list[Array]:
             inputs = self.embed(points[part])
-            outputs = self.engine.outputs(inputs)
             width = None if window is None else window[part]
-            _, gradient = self.engine.vjp(inputs, seed(part, outputs), width)
-            gradient = self.domain.pull(gradient)
-            finite = self.xp.where(self.xp.isfinite(gradient), gradient, full((1, 1), 0.0, gradient))
-            return [outputs, self._slack(inputs, outputs, self._aims.made(target[part])), finite]
+            outputs, gradient = pulled(self.engine, inputs, partial(seed, part), width)
+            return [outputs, self._slack(inputs, outputs, self._aims.made(target[part])), self._finite(gradient)]
 
         columns = [self._outputs, self._slacks, Column(0.0, self.f)]
         outputs, slacks, gradient = self._chunks.run("general", run, points.shape[0], columns, 2)
@@ -111,21 +109,33 @@ class Problem(Values):
         return [ascent.outputs, slacks, ascent.score, self.domain.pull(gradient)]
 
     def _ascend_general(self, lanes: _Lanes, reduction: Reduction) -> list[Array]:
-        outputs = self.engine.outputs(lanes.inputs)
-        slacks = self._atoms(lanes.inputs, outputs, lanes.aim)
-        form, sign = lanes.aim.form, lanes.aim.sign
-        if self.tree is not None:
-            slacks, deciding = self.tree.evaluate(slacks)
-            form, sign = form[0][deciding], sign[0][deciding]
-        value, weight = score(slacks, self._scale(lanes), reduction)
-        gradient = self._pulled(lanes, outputs, self.xp.broadcast_to(form, slacks.shape), weight * sign)
-        return [outputs, slacks, value, gradient]
+        found: list[Array] = []
+
+        def seed(outputs: Array) -> Array:
+            slacks = self._atoms(lanes.inputs, outputs, lanes.aim)
+            form, sign = lanes.aim.form, lanes.aim.sign
+            if self.tree is not None:
+                slacks, deciding = self.tree.evaluate(slacks)
+                form, sign = form[0][deciding], sign[0][deciding]
+            value, weight = score(slacks, self._scale(lanes), reduction)
+            form = self.xp.broadcast_to(form, slacks.shape)
+            by_y, by_x = form_gradients(self.targets.forms, form, weight * sign, lanes.inputs, outputs)
+            found.extend((slacks, value, by_x))
+            return by_y
+
+        outputs, gradient = pulled(self.engine, lanes.inputs, seed, lanes.window)
+        slacks, value, by_x = found
+        return [outputs, slacks, value, self._finite(gradient + by_x)]
 
     def _pulled(self, lanes: _Lanes, outputs: Array, form: Array, weight: Array) -> Array:
         """The gradient `[b, f]` of sum over k of weight * form value; elements that are not finite are 0."""
         by_y, by_x = form_gradients(self.targets.forms, form, weight, lanes.inputs, outputs)
         _, gradient = self.engine.vjp(lanes.inputs, by_y, lanes.window)
-        gradient = self.domain.pull(gradient + by_x)
+        return self._finite(gradient + by_x)
+
+    def _finite(self, gradient: Array) -> Array:
+        """The gradient `[b, f]` by the free inputs of one `[b, n]`, 0 where it is not finite."""
+        gradient = self.domain.pull(gradient)
         return self.xp.where(self.xp.isfinite(gradient), gradient, full((1, 1), 0.0, gradient))
 
     def row_scale(self, points: Array, target: Array) -> Array:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from falsifier.errors import EngineError
 from falsifier.network import runtime
 from falsifier.network.onnx_graph import write_graph
-from falsifier.network.onnxruntime_engine import Session
 from falsifier.network.program import Builder, Value
+from falsifier.network.session import Session
 
 
 class Part(Session):

@@ -6,8 +6,8 @@ k atom.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,3 +64,22 @@ class Engine(Protocol):
         that tensor.
         """
         ...
+
+
+@runtime_checkable
+class Pulling(Protocol):
+    """An engine that gives the gradient of a seed which depends on the outputs, without running forward twice."""
+
+    def pull(self, x: Array, seed: Callable[[Array], Array], window: Array | None = None) -> tuple[Array, Array]:
+        """Outputs `[b, m]` and the gradient `[b, n]` of sum(seed(outputs) * outputs), the seed held fixed."""
+        ...
+
+
+def pulled(
+    engine: Engine, x: Array, seed: Callable[[Array], Array], window: Array | None = None
+) -> tuple[Array, Array]:
+    """`Pulling.pull` of any engine: of one that has none, a forward run and then a gradient."""
+    if isinstance(engine, Pulling):
+        return engine.pull(x, seed, window)
+    outputs = engine.outputs(x)
+    return outputs, engine.vjp(x, seed(outputs), window)[1]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.network.program import OPSET, Primitive, Program, Value, needed_primitives
+from falsifier.network.steps import without_double_signs
 
 SHARED_BYTES = 1 << 15  # constants from this size on are handed over in memory, not copied into the model
 
@@ -144,14 +145,16 @@ def _part(
     from onnx import NodeProto
 
     part = program if primitives is None else Program(program.inputs, list(primitives))
-    kept = needed_primitives(part, outputs)
+    kept, new = without_double_signs(program, needed_primitives(part, outputs))
+    if new:
+        kept = needed_primitives(Program(program.inputs, kept), outputs)
     read = {name for primitive in kept for name in primitive.inputs}
     nodes = []
     for primitive in kept:
         node = NodeProto(op_type=primitive.op, input=primitive.inputs, output=primitive.outputs)
         node.attribute.extend(_attributes(primitive.attributes))
         nodes.append(node)
-    constants = {name: program.constants[name] for name in sorted(read & program.constants.keys())}
+    constants = {name: program.constants[name] for name in sorted(read & program.constants.keys())} | new
     if as_integers:
         for name in constants.keys() & program.dequantized.keys():
             origin = program.dequantized[name]

@@ -1,15 +1,14 @@
 """The engine of the CPU: a program as an ONNX model in onnxruntime, its adjoint and the objective appended as nodes.
 
-Three models, each made when it is first needed and sharing the large constants: outputs; outputs and the gradient of a
-seed; outputs, objective and its gradient. torch is never imported.
+Models, each made when it is first needed and sharing the large constants: outputs; outputs and the gradient of a seed,
+in one or in two halves; outputs, objective and its gradient. torch is never imported.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,14 @@ from falsifier.errors import EngineError, UnsupportedError
 from falsifier.machine import free_cores
 from falsifier.network import runtime
 from falsifier.network.adjoint import add_adjoint
+from falsifier.network.halves import halves
 from falsifier.network.lowering import Lowered
 from falsifier.network.objective_graph import HARD, ObjectiveValues, add_objective
 from falsifier.network.observation import Layer, Observer, Watch, layers_of, probes
 from falsifier.network.onnx_graph import SHARED_BYTES, Graph, write_graph, write_loop
+from falsifier.network.operators.elementwise import smallest_divisor
 from falsifier.network.program import WINDOW, Builder, Primitive, Value, needed_primitives
+from falsifier.network.session import Session
 from falsifier.network.walk import Kind
 from falsifier.objective import Ascent, ObjectiveForm, Reduction
 
@@ -136,9 +138,24 @@ class OnnxruntimeEngine:
         """Outputs `[b, m]` and the gradient `[b, n]` of sum(seed * outputs), as it comes: it may be infinite or NaN."""
         if self._adjoint.gradient is None:
             return self.outputs(x), np.zeros_like(x)
-        feed = {self._lowered.x.name: x, _SEED: self.asarray(seed), **self._window(len(x), window)}
+        seed, exponent = _enlarged(self.asarray(seed))
+        feed = {self._lowered.x.name: x, _SEED: seed, **self._window(len(x), window)}
         y, gradient = self._vjp.run(feed)
-        return y, gradient
+        return y, gradient if exponent is None else np.ldexp(gradient, -exponent)
+
+    def pull(self, x: Array, seed: Callable[[Array], Array], window: Array | None = None) -> tuple[Array, Array]:
+        """`vjp` with a seed that depends on the outputs (`Pulling`); what the forward run made stays in onnxruntime."""
+        if self._adjoint.gradient is None or self._rounded or not len(x):
+            # outputs of a quantised model are those of integer kernels, which no gradient run has
+            outputs = self.outputs(x)
+            return outputs, self.vjp(x, seed(outputs), window)[1]
+        first, second = self._halves
+        made = dict(zip(first.outputs, first.kept({self._lowered.x.name: x}), strict=True))
+        y: Array = made[self._lowered.y.name].numpy()
+        scaled, exponent = _enlarged(self.asarray(seed(y)))
+        feed = {**made, self._lowered.x.name: x, _SEED: scaled, **self._window(len(x), window)}
+        gradient: Array = second.kept(feed)[0].numpy()
+        return y, gradient if exponent is None else np.ldexp(gradient, -exponent)
 
     def ascend(self, x: Array, objective: ObjectiveForm, window: Array | None = None) -> Ascent:
         """Outputs, slacks, score and its gradient in one run; elements of the gradient that are not finite are 0."""
@@ -183,6 +200,14 @@ class OnnxruntimeEngine:
         assert adjoint.gradient is not None
         inputs = [lowered.x, adjoint.seed, *adjoint.windows]
         return self._session(write_graph(adjoint.build.program, inputs, [lowered.y, adjoint.gradient], fed=self._fed))
+
+    @cached_property
+    def _halves(self) -> tuple[Session, Session]:
+        return tuple(self._session(graph) for graph in self._adjoint.halves())  # type: ignore[return-value]
+
+    @cached_property
+    def _rounded(self) -> bool:
+        return any(p.op in ("QuantizeLinear", "DequantizeLinear") for p in self._lowered.program.primitives)
 
     def _ascent(self, reduction: Reduction) -> Session:
         both = (Reduction.HINGE, Reduction.HARD)  # a large network is not held twice for them
@@ -245,29 +270,6 @@ class OnnxruntimeEngine:
         return Session(session, graph.fed)
 
 
-class Session:
-    """A session whose failures are this package's exceptions."""
-
-    def __init__(self, session: Any, fed: Mapping[str, Array] = MappingProxyType({})) -> None:
-        """`fed`: inputs that are the same in every run."""
-        self._session, self._fed = session, fed
-        self._inputs = {i.name for i in session.get_inputs()}
-        self.outputs = [o.name for o in session.get_outputs()]
-
-    def run(self, feed: dict[str, Array]) -> list[Array]:
-        try:
-            if self._fed:
-                feed = {**feed, **self._fed}
-            if feed.keys() != self._inputs:  # what the program does not depend on is not an input of its model
-                feed = {name: value for name, value in feed.items() if name in self._inputs}
-            results: list[Array] = self._session.run(self.outputs, feed)
-        except runtime.errors() as error:
-            if runtime.is_out_of_memory(error):
-                raise MemoryError(runtime.one_line(error)) from error
-            raise EngineError(f"onnxruntime fails in the batched program: {runtime.one_line(error)}") from error
-        return results
-
-
 class _Adjoint:
     """A program with its adjoint behind it. `gradient` is None where no gradient flows: it is zero everywhere."""
 
@@ -297,6 +299,18 @@ class _Adjoint:
         inputs = [self.lowered.x, values.rows, values.offset, values.scale, *self.windows]
         inputs += [values.hard] if values.hard else []
         return write_graph(build.program, inputs, outputs, order, fed=self._fed)
+
+    def halves(self) -> tuple[Graph, Graph]:
+        """x -> (y, what the second reads of the program), and (that, seed[, window]) -> gradient."""
+        program, lowered = self.build.program, self.lowered
+        assert self.gradient is not None
+        forward = {name for primitive in program.primitives[: self.split] for name in primitive.outputs}
+        saved, reverse = halves(program, forward | {lowered.x.name}, [self.gradient.name])
+        values = [program.values[name] for name in saved]
+        made = [value for value in values if value.name not in (lowered.x.name, lowered.y.name)]
+        first = write_graph(program, [lowered.x], [lowered.y, *made], fed=self._fed)
+        second = write_graph(program, [*values, self.seed, *self.windows], [self.gradient], reverse, fed=self._fed)
+        return first, second
 
     def walk(self, kind: Kind) -> Graph:
         """Several steps as one run (`Engine.walk`). Raises UnsupportedError where no gradient flows."""
@@ -328,6 +342,20 @@ def _finite(gradient: Array) -> Array:
         if math.isfinite(flat @ flat):
             return gradient
     return np.where(np.isfinite(gradient), gradient, gradient.dtype.type(0))
+
+
+def _enlarged(seed: Array) -> tuple[Array, Array | None]:
+    """Seeds `[b, m]` times powers of two, `[b, 1]` exponents, so that no lane's are all tiny; None where none were.
+
+    A classifier that is sure has slopes of 1e-40, and arithmetic on numbers below the smallest normal one takes a
+    hundred times as long. A power of two changes no digit of the gradient.
+    """
+    largest = np.abs(seed).max(axis=1, keepdims=True, initial=0)
+    tiny = (largest > 0) & (largest < smallest_divisor(seed.dtype))
+    if not tiny.any():
+        return seed, None
+    exponent = np.where(tiny, -np.frexp(largest)[1], 0)
+    return np.ldexp(seed, exponent), exponent
 
 
 def _matrices(lowered: Lowered) -> frozenset[str]:

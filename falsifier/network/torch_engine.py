@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from falsifier.errors import EngineError, UnsupportedError
 from falsifier.network.adjoint import add_adjoint
+from falsifier.network.halves import halves
 from falsifier.network.lowering import Lowered
 from falsifier.network.observation import Layer, Observer, Watch, layers_of, probes
 from falsifier.network.program import WINDOW, Value
 from falsifier.network.torch_device import memory_guard, prepare_torch, resolve_device
 from falsifier.network.torch_objective import finite, output_seed, reduce, slacks
-from falsifier.network.torch_plan import Constants, Plan, as_tensor, host_values, required
+from falsifier.network.torch_plan import Constants, Plan, as_tensor
 from falsifier.objective import Ascent, ObjectiveForm
 
 Tensor = Any
@@ -154,6 +155,14 @@ class TorchEngine:
             outputs, pull = self._linearise(x, window)
             return outputs, pull(seed)
 
+    def pull(self, x: Tensor, seed: Callable[[Tensor], Tensor], window: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """`vjp` with a seed that depends on the outputs (`Pulling`)."""
+        import torch
+
+        with memory_guard(self._device), torch.no_grad():
+            outputs, pull = self._linearise(x, window)
+            return outputs, pull(seed(outputs))
+
     def ascend(self, x: Tensor, objective: ObjectiveForm, window: Tensor | None = None) -> Ascent:
         """Outputs, slacks, score and its gradient in one run; elements of the gradient that are not finite are 0.
 
@@ -235,9 +244,7 @@ class _Passes:
         gradient = add_adjoint(build, {y.name: seed}).get(x.name)
         self.window = program.values.get(WINDOW)
         wanted = [] if gradient is None else [gradient.name]
-        boundary = forward - host_values(program.primitives)
-        reverse = required(program.primitives, boundary, wanted)
-        saved = list(dict.fromkeys(name for p in reverse for name in p.inputs if name in boundary))
+        saved, _ = halves(program, forward, wanted)
         constants.arrays.update(program.constants)
         self.forward = Plan(program, [x.name], [y.name, *saved], constants)
         given = [*saved, seed.name, *([WINDOW] if self.window else [])]

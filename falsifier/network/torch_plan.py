@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,45 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.errors import EngineError, UnsupportedError
+from falsifier.network.halves import HOST_INPUTS, host_values, required
 from falsifier.network.operators import PRIMITIVES
 from falsifier.network.program import Primitive, Program
 
 Tensor = Any
-
-HOST_INPUTS: dict[str, tuple[int, ...]] = {
-    "CenterCropPad": (1,),
-    "Col2Im": (1, 2),
-    "ConstantOfShape": (0,),
-    "CumSum": (1,),
-    "DFT": (1, 2),
-    "Expand": (1,),
-    "MaxUnpool": (2,),
-    "OneHot": (1,),
-    "Pad": (1, 2, 3),
-    "Range": (0, 1, 2),
-    "ReduceL1": (1,),
-    "ReduceL2": (1,),
-    "ReduceLogSum": (1,),
-    "ReduceLogSumExp": (1,),
-    "ReduceMax": (1,),
-    "ReduceMean": (1,),
-    "ReduceMin": (1,),
-    "ReduceProd": (1,),
-    "ReduceSum": (1,),
-    "ReduceSumSquare": (1,),
-    "Reshape": (1,),
-    "Resize": (1, 2, 3),
-    "Slice": (1, 2, 3, 4),
-    "Split": (1,),
-    "Squeeze": (1,),
-    "Tile": (1,),
-    "TopK": (1,),
-    "Trilu": (1,),
-    "Unsqueeze": (1,),
-}
-"""Inputs that say how a primitive works (shapes, axes, counts) rather than carry data: closures read them as Python
-numbers, so they stay in host memory, where reading them makes no accelerator wait."""
-
 
 _NOT_COMPUTED = ("uint16", "uint32", "uint64")  # torch stores these types and has next to no operations on them
 
@@ -242,16 +208,6 @@ class Plan:
         return [tensors[i] for i in self._wanted]
 
 
-def host_values(primitives: Iterable[Primitive]) -> set[str]:
-    """The values that live in host memory on every device: lane counts, and what is computed from them."""
-    names: set[str] = set()
-    for primitive in primitives:
-        said = HOST_INPUTS.get(primitive.op, ())
-        if primitive.op == "Shape" or any(x in names for i, x in enumerate(primitive.inputs) if i not in said):
-            names.update(primitive.outputs)
-    return names
-
-
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "STATUS_ALLOC_FAILED")
 
 
@@ -261,16 +217,3 @@ def is_out_of_memory(error: BaseException) -> bool:
 
     text = str(error)
     return isinstance(error, torch.OutOfMemoryError) or any(sign in text for sign in _OUT_OF_MEMORY)
-
-
-def required(primitives: Sequence[Primitive], inputs: Iterable[str], wanted: Iterable[str]) -> list[Primitive]:
-    """The primitives, in order, that compute `wanted` once `inputs` are given."""
-    given = set(inputs)
-    open_names = set(wanted) - given
-    chosen: list[Primitive] = []
-    for primitive in reversed(primitives):
-        if open_names.intersection(primitive.outputs):
-            chosen.append(primitive)
-            open_names.difference_update(primitive.outputs)
-            open_names.update(name for name in primitive.inputs if name and name not in given)
-    return chosen[::-1]

@@ -297,3 +297,12 @@ def test_threads_follow_the_affinity_unless_said() -> None:
         assert torch.get_num_threads() == 1
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", ["convolution", "two", "steps"])
+def test_pulling_is_a_gradient_of_the_outputs_seed(name: str) -> None:
+    engine, _, _ = engine_for(name)
+    x = engine.asarray(points(engine.n, 5))
+    y, gradient = engine.pull(x, lambda y: y * y)
+    for mine, theirs in zip((y, gradient), engine.vjp(x, engine.outputs(x) ** 2), strict=True):
+        np.testing.assert_array_equal(mine.numpy(), theirs.numpy())

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from falsifier.errors import EngineError, UnsupportedError
 from falsifier.falsify import Prepared, falsify
 from falsifier.network import Network
-from falsifier.network.onnxruntime_engine import Session
 from falsifier.network.reference import Reference
+from falsifier.network.session import Session
 from falsifier.verdict import Verdict
 
 _WEIGHT = np.random.default_rng(3).standard_normal((8, 4))
