@@ -57,6 +57,16 @@ def test_the_oldest_row_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     assert along == pytest.approx((whole @ unit[:, :, None])[:, :, 0], abs=1e-5)
 
 
+def test_wide_points_remember_the_last_steps_on_tensors_too() -> None:
+    torch = pytest.importorskip("torch")
+    slopes = np.random.default_rng(1).standard_normal((40, 2, 120)).astype(np.float32)
+    metric, tensors = dilation._Metric(slopes[0], 40), dilation._Metric(torch.asarray(slopes[0]), 40)
+    assert metric._stored.shape == (2, dilation._KEPT, 120)
+    lack = torch.full((2,), 0.05)
+    taken = np.stack([tensors.step(torch.asarray(slope), lack, 0.3).numpy() for slope in slopes])
+    assert taken == pytest.approx(steps_of(metric, slopes), rel=1e-3, abs=1e-5)
+
+
 @pytest.mark.parametrize("torch", [False, True])
 def test_dilated_hopping_follows_a_ridge(torch: bool) -> None:
     """The margin falls steeply off a bent line in 12 dimensions and rises slowly along it."""
