@@ -145,8 +145,7 @@ class OnnxruntimeEngine:
 
     def pull(self, x: Array, seed: Callable[[Array], Array], window: Array | None = None) -> tuple[Array, Array]:
         """`vjp` with a seed that depends on the outputs (`Pulling`); what the forward run made stays in onnxruntime."""
-        if self._adjoint.gradient is None or self._rounded or not len(x):
-            # outputs of a quantised model are those of integer kernels, which no gradient run has
+        if self._adjoint.gradient is None or self._whole or not len(x):
             outputs = self.outputs(x)
             return outputs, self.vjp(x, seed(outputs), window)[1]
         first, second = self._halves
@@ -206,8 +205,12 @@ class OnnxruntimeEngine:
         return tuple(self._session(graph) for graph in self._adjoint.halves())  # type: ignore[return-value]
 
     @cached_property
-    def _rounded(self) -> bool:
-        return any(p.op in ("QuantizeLinear", "DequantizeLinear") for p in self._lowered.program.primitives)
+    def _whole(self) -> bool:
+        """Whether `pull` runs forward twice: a quantised model, whose outputs are those of integer kernels, which no
+        gradient run has; and a small network, of which a run takes less than to hand over what halves share (0.1 ms).
+        """
+        rounded = any(p.op in ("QuantizeLinear", "DequantizeLinear") for p in self._lowered.program.primitives)
+        return rounded or work_per_lane(self._lowered) < _SMALL
 
     def _ascent(self, reduction: Reduction) -> Session:
         both = (Reduction.HINGE, Reduction.HARD)  # a large network is not held twice for them
@@ -350,11 +353,11 @@ def _enlarged(seed: Array) -> tuple[Array, Array | None]:
     A classifier that is sure has slopes of 1e-40, and arithmetic on numbers below the smallest normal one takes a
     hundred times as long. A power of two changes no digit of the gradient.
     """
-    largest = np.abs(seed).max(axis=1, keepdims=True, initial=0)
-    tiny = (largest > 0) & (largest < smallest_divisor(seed.dtype))
-    if not tiny.any():
+    largest = np.maximum.reduce(np.abs(seed), axis=1, keepdims=True, initial=0)
+    tiny = largest < smallest_divisor(seed.dtype)
+    if not np.count_nonzero(tiny):
         return seed, None
-    exponent = np.where(tiny, -np.frexp(largest)[1], 0)
+    exponent = np.where(tiny, -np.frexp(largest)[1], 0)  # 0 of a seed of zeros
     return np.ldexp(seed, exponent), exponent
 
 

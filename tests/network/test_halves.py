@@ -10,6 +10,7 @@ from analytic_engine import AnalyticEngine
 from numpy.typing import NDArray
 from small_networks import AFFINE, KINKED, SMOOTH, read
 
+from falsifier.network import onnxruntime_engine
 from falsifier.network.engine import Pulling, pulled
 from falsifier.network.lowering import lower
 from falsifier.network.onnxruntime_engine import OnnxruntimeEngine
@@ -26,6 +27,12 @@ STEPPED = """net (float[1,3] x) => (float[1,2] y) <float[3,4] v = {1.0,2.0,-1.0,
     }"""
 
 
+@pytest.fixture
+def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small networks count as large ones."""
+    monkeypatch.setattr(onnxruntime_engine, "_SMALL", 0)
+
+
 def squared(y: Array) -> Array:
     """The seed of the sum of squares / 2."""
     return y
@@ -39,6 +46,7 @@ def no_second_run(*_: Any) -> Any:
     raise AssertionError("a run beside the halves")
 
 
+@pytest.mark.usefixtures("any_size")
 @pytest.mark.parametrize("name", NETWORKS)
 def test_halves_are_the_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = OnnxruntimeEngine(lower(NETWORKS[name]))
@@ -50,6 +58,16 @@ def test_halves_are_the_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
         np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
 
 
+def test_a_small_network_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What halves share would take longer to hand over than the run takes."""
+    engine, x = OnnxruntimeEngine(lower(read(STEPPED))), np.ones((2, 3), np.float32)
+    expected = apart(engine, x)
+    monkeypatch.setattr(engine, "_halves", None)
+    for mine, theirs in zip(engine.pull(x, squared), expected, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.usefixtures("any_size")
 def test_windows_reach_the_reverse_half() -> None:
     engine = OnnxruntimeEngine(lower(read(STEPPED)))
     x = np.tile(np.array([[1.0, 0.0, 0.0]], np.float32), (2, 1))
@@ -59,6 +77,7 @@ def test_windows_reach_the_reverse_half() -> None:
     assert (gradient[0] != gradient[1]).any()
 
 
+@pytest.mark.usefixtures("any_size")
 def test_no_lanes_are_no_gradient() -> None:
     y, gradient = OnnxruntimeEngine(lower(read(STEPPED))).pull(np.zeros((0, 3), np.float32), squared)
     assert y.shape == (0, 2)
@@ -74,6 +93,7 @@ def test_an_engine_that_does_not_pull_runs_twice() -> None:
     assert engine.runs == [1, 1]
 
 
+@pytest.mark.usefixtures("any_size")
 def test_tiny_seeds_lose_no_digit() -> None:
     """A sure classifier's: below the smallest normal number each would be rounded, and take a hundred times as long."""
     engine = OnnxruntimeEngine(lower(read(STEPPED)))
