@@ -7,6 +7,7 @@ import re
 import pytest
 
 from falsifier.cli import main
+from falsifier.network.control_flow import CONTROL_FLOW
 from falsifier.network.folding import FOLDED
 from falsifier.network.operators import LOWERINGS
 
@@ -39,8 +40,8 @@ def test_topics(topic: str, expected: list[str], capsys: pytest.CaptureFixture[s
 
 def test_operators_are_those_of_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     found = lines("onnx-operators", capsys)
-    assert {"Relu", "Gemm", "Conv", "MatMul", "Constant", "Loop"} <= set(found)
-    assert set(found) <= {*LOWERINGS, *FOLDED}
+    assert {"Relu", "Gemm", "Conv", "MatMul", "Constant", "Loop", "If"} <= set(found)
+    assert set(found) <= {*LOWERINGS, *FOLDED, *CONTROL_FLOW}
     assert not {"RandomNormalLike", "StringConcat"} & set(found)
     assert all(re.fullmatch("[A-Z][A-Za-z0-9]*", operator) for operator in found)
 
