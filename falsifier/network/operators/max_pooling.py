@@ -103,7 +103,7 @@ def _axis_by_axis(build: Builder, windows: Windows, x: Value, y: Value, g: Value
 
 
 def _by_comparing(build: Builder, windows: Windows, x: Value, y: Value, g: Value) -> Value:
-    """Each entry of the windows, sliced out for all windows at once, is compared with the result.
+    """Each entry of the windows, sliced out for all windows at once, is compared with the result; equals share.
 
     The entries' gradients become channels of a transposed convolution that puts every one back at its place.
     """
@@ -124,8 +124,18 @@ def _by_comparing(build: Builder, windows: Windows, x: Value, y: Value, g: Value
         last = first + (np.array(windows.output) - 1) * steps + 1
         entry = build.emit("Slice", [source, first, last, axes, steps], shape, lead=lead)
         is_largest = build.emit("Equal", [entry, largest], shape, np.bool_, lead=lead)
-        parts.append(build.emit("Mul", [build.cast(is_largest, g.dtype), flow], shape, lead=lead))
-    together = build.emit("Concat", parts, (entries, *windows.output), lead=lead, axis=1) if entries > 1 else parts[0]
+        parts.append(build.cast(is_largest, g.dtype))
+    together = parts[0]
+    if entries > 1:
+        every = (entries, *windows.output)
+        together = build.emit("Concat", parts, every, lead=lead, axis=1)
+        # equals share: a maximum of maxima has many, and the whole to each would multiply what flows
+        count = build.emit("ReduceSum", [together, np.array([1], dtype=np.int64)], shape, lead=lead, keepdims=1)
+        count = build.emit("Max", [count, np.ones((), g.dtype)], shape, lead=lead)
+        share = build.emit("Div", [flow, count], shape, lead=lead)
+        together = build.emit("Mul", [together, share], every, lead=lead)
+    else:
+        together = build.emit("Mul", [together, flow], shape, lead=lead)
     result = build.emit(
         "ConvTranspose",
         [together, np.eye(entries, dtype=g.dtype).reshape(entries, 1, *windows.kernel)],
