@@ -184,7 +184,12 @@ def _parser() -> Parser:
     )
     add("--against", type=Path, metavar="MODEL", help="disagree: the other model (falsifier quantize makes one)")
     add("--tolerance", default="argmax", help="disagree: argmax, or the difference that is allowed (default argmax)")
-    add("--inputs", type=Path, metavar="FILE", help="starts: .npz by input name; for words a text, one prompt a line")
+    add(
+        "--inputs",
+        type=Path,
+        metavar="FILE",
+        help="starts: .npz by input name (a lone array: any); for words a text, one prompt a line",
+    )
     add("--radius", type=_positive, help="how far float inputs may be from the start they descend from")
     add("--range", action="append", default=[], metavar="[NAME=]LOW,HIGH", help="ends of inputs, both included")
     add("--shape", type=input_shape, action="append", default=[], metavar="NAME=D,D,...", help="of an open input")

@@ -14,7 +14,7 @@ def run(words: list[str], started: float) -> int:
     parser.add_argument("model", type=Path, metavar="MODEL", help="an ONNX file, plain or gzip")
     parser.add_argument("--to", choices=("float16", "int8"), default="int8", help="int8: static, QDQ (default)")
     parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="the copy (default MODEL.<kind>.onnx here)")
-    parser.add_argument("--inputs", type=Path, metavar="FILE", help="int8: samples that calibrate it, .npz")
+    parser.add_argument("--inputs", type=Path, metavar="FILE", help="int8: samples that calibrate it, .npz as for fuzz")
     parser.add_argument("--per-channel", action="store_true", help="int8: a scale for each output channel")
     parser.add_argument("--rng-seed", type=non_negative_int, default=0, help="of random calibration (default 0)")
     options = parser.parse_args(words)
