@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -46,6 +47,24 @@ def replace(path: Path, content: str | bytes) -> None:
         if not isinstance(error, PermissionError):
             raise
         path.write_bytes(data)  # that of another user, who keeps it from being replaced and lets it be written
+
+
+def demand_another(
+    option: str, target: str | os.PathLike[str] | None, files: Iterable[str | os.PathLike[str] | None], whole: str
+) -> None:
+    """Raise InputError where what an option names is one of the files of `whole`, by whatever name or link.
+
+    `target` and files that are None, or not there, are none.
+    """
+    if target is not None and os.path.exists(target) and any(_same(target, file) for file in files):
+        raise InputError(f"{option} {os.fspath(target)}: a file of {whole}, which would be lost: name another")
+
+
+def _same(one: str | os.PathLike[str], other: str | os.PathLike[str] | None) -> bool:
+    try:
+        return other is not None and os.path.samefile(one, other)
+    except (OSError, ValueError):  # one of them is not there
+        return False
 
 
 def is_stream(path: str | os.PathLike[str]) -> bool:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 def run(words: list[str], started: float) -> int:
     """Write the text to the file that was asked for, or to stdout."""
     options = _parser().parse_args(words)
+    networks = [network.path for network in parse_networks(options.network)]
+    output_file.demand_another("--output", options.output, [options.query, *networks], "the instance")
 
     from falsifier.query import read
     from falsifier.query.convert import to_1, to_2

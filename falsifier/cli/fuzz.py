@@ -26,6 +26,8 @@ def run(words: list[str], started: float) -> int:
     """Print the causes, one a line, and why the run ended. Exit status 0; with --exit-code 1 where there are hits."""
     options = _parser().parse_args(list(_joined(words)))
     settings = _settings(options)
+    if options.json not in (None, "-") and Path(options.json).exists():
+        _demand_spared(options)
 
     from falsifier.fuzz.build import build
     from falsifier.fuzz.run import run as fuzz
@@ -45,6 +47,17 @@ def run(words: list[str], started: float) -> int:
         if options.json is not None:
             output_file.write(options.json, json.dumps(report.to_json(), indent=1) + "\n")
     return 1 if options.exit_code and report.hits else 0
+
+
+def _demand_spared(options: argparse.Namespace) -> None:
+    """Raise InputError where the report would take the place of a file that the run reads."""
+    from falsifier.network.external_files import with_external_data
+
+    words = options.objective.removeprefix("words:") if options.objective.startswith("words:") else None
+    output_file.demand_another("--json", options.json, [options.inputs, options.tokens, words], "the run")
+    for model in (options.model, options.against):
+        if model is not None:
+            output_file.demand_another("--json", options.json, with_external_data(model), "the model")
 
 
 def _joined(words: list[str]) -> Iterator[str]:
@@ -184,7 +197,12 @@ def _parser() -> Parser:
     )
     add("--against", type=Path, metavar="MODEL", help="disagree: the other model (falsifier quantize makes one)")
     add("--tolerance", default="argmax", help="disagree: argmax, or the difference that is allowed (default argmax)")
-    add("--inputs", type=Path, metavar="FILE", help="starts: .npz by input name; for words a text, one prompt a line")
+    add(
+        "--inputs",
+        type=Path,
+        metavar="FILE",
+        help="starts: .npz by input name (a lone array: any); for words a text, one prompt a line",
+    )
     add("--radius", type=_positive, help="how far float inputs may be from the start they descend from")
     add("--range", action="append", default=[], metavar="[NAME=]LOW,HIGH", help="ends of inputs, both included")
     add("--shape", type=input_shape, action="append", default=[], metavar="NAME=D,D,...", help="of an open input")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from falsifier.cli.arguments import Parser, non_negative_int
 from falsifier.errors import InputError
+from falsifier.output_file import demand_another
 
 
 def run(words: list[str], started: float) -> int:
@@ -14,7 +15,7 @@ def run(words: list[str], started: float) -> int:
     parser.add_argument("model", type=Path, metavar="MODEL", help="an ONNX file, plain or gzip")
     parser.add_argument("--to", choices=("float16", "int8"), default="int8", help="int8: static, QDQ (default)")
     parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="the copy (default MODEL.<kind>.onnx here)")
-    parser.add_argument("--inputs", type=Path, metavar="FILE", help="int8: samples that calibrate it, .npz")
+    parser.add_argument("--inputs", type=Path, metavar="FILE", help="int8: samples that calibrate it, .npz as for fuzz")
     parser.add_argument("--per-channel", action="store_true", help="int8: a scale for each output channel")
     parser.add_argument("--rng-seed", type=non_negative_int, default=0, help="of random calibration (default 0)")
     options = parser.parse_args(words)
@@ -23,8 +24,12 @@ def run(words: list[str], started: float) -> int:
         raise InputError("--inputs and --per-channel belong to --to int8: leave them out")
 
     from falsifier.fuzz.quantize import quantize
+    from falsifier.network.external_files import with_external_data
 
     out = options.out or Path(f"{options.model.name.split('.')[0]}.{options.to}.onnx")
+    if out.exists():
+        demand_another("--out", out, with_external_data(options.model), "the model")
+        demand_another("--out", out, [options.inputs], "samples")
     quantize(
         options.model,
         out,

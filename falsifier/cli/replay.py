@@ -41,6 +41,9 @@ def run(words: list[str], started: float) -> int:
     known = sorted({name for folder in folders for name in read_record(folder)["models"]})
     if unknown := sorted(models.keys() - known):
         raise InputError(f"--model {unknown[0]}=: these hits have {' and '.join(known) or 'no models'}")
+    if options.json != "-":
+        files = [file for folder in folders for file in folder.iterdir()]
+        output_file.demand_another("--json", options.json, [*files, *models.values()], "the hits")
     found = [replay(folder, models) for folder in folders]
     if options.json == "-":
         print(_json(found))

@@ -12,11 +12,18 @@ def run(words: list[str], started: float) -> int:
     """Write the page and say where it is."""
     options = _parser().parse_args(words)
 
+    from falsifier.campaign.exports import RESULTS
     from falsifier.campaign.report.data import record_folder
     from falsifier.campaign.report.page import PICTURES, write_report
+    from falsifier.campaign.schema import DATABASE
+    from falsifier.output_file import demand_another
 
     campaign = Path(options.campaign)
     out = Path(options.out) if options.out is not None else record_folder(campaign) / "report.html"
+    for record in filter(None, (options.campaign, options.against)):
+        folder = record_folder(Path(record))
+        files = [folder / DATABASE, folder / f"{DATABASE}-wal", folder / RESULTS]
+        demand_another("--out", out, files, "the campaign")
     against = None if options.against is None else Path(options.against)
     pictures = PICTURES if options.pictures is None else options.pictures
     recorded = write_report(campaign, out, against, pictures)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import errno
-import os
 from argparse import Namespace
 from pathlib import Path
 
 from falsifier.errors import InputError
 from falsifier.instance import LINE_ENDS, parse_networks
-from falsifier.output_file import is_stream, real, replace, stream, unwritable
+from falsifier.output_file import demand_another, is_stream, real, replace, stream, unwritable
 
 PROVISIONAL = "unknown\n"  # true whatever becomes of the run
 
@@ -61,20 +60,13 @@ class ResultsFile:
 def demand_others(options: Namespace) -> None:
     """Raise InputError where an answer of `verify` would take the place of a file of its instance."""
     try:
-        files = [options.query, *(str(network.path) for network in parse_networks(options.network))]
+        files = [options.query.strip(LINE_ENDS), *(network.path for network in parse_networks(options.network))]
     except InputError:
         return  # to be said where the answer says so too
     for option in ("results", "json"):
         target = getattr(options, option)
-        if target is not None and any(_same(target, file) for file in files):
-            raise InputError(f"--{option} {target}: a file of the instance, which would be lost: name another")
-
-
-def _same(one: str, other: str) -> bool:
-    try:
-        return os.path.samefile(one.strip(LINE_ENDS), other.strip(LINE_ENDS))
-    except (OSError, ValueError):  # one of them is not there
-        return False
+        if target is not None:
+            demand_another(f"--{option}", target.strip(LINE_ENDS), files, "the instance")
 
 
 def _overwritten(path: Path, data: bytes) -> bool:

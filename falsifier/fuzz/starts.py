@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,9 @@ Array = NDArray[Any]
 def read_arrays(inputs: Any, infos: Sequence[TensorInfo]) -> tuple[Array, Array | None]:
     """Starts `[s, n]`, and labels `[s]` where an array is called labels.
 
-    `inputs`: a path (.npz, or .npy for a network of one input) or arrays by name. A lone array needs no name. Raises
-    InputError, naming what does not fit.
+    `inputs`: a path (.npz, or .npy for a network of one input) or arrays by name. Where the network has one input and
+    there is one array beside labels, its name does not matter. The last axes of an array are those of a sample, or
+    hold its values; those before them, if any, count samples. Raises InputError, naming what does not fit.
     """
     origin = str(inputs) if isinstance(inputs, (str, Path)) else "inputs"
     arrays = _load(Path(inputs)) if isinstance(inputs, (str, Path)) else dict(inputs)
@@ -31,7 +33,11 @@ def read_arrays(inputs: Any, infos: Sequence[TensorInfo]) -> tuple[Array, Array 
         labels = np.asarray(arrays.pop("labels")).ravel()
     if len(infos) == 1 and infos[0].name not in arrays:
         if len(arrays) != 1:
-            raise InputError(f"{origin}: none of the arrays is called {infos[0].name!r}, as the network's input is")
+            held = ", ".join(map(repr, arrays)) or "nothing"
+            raise InputError(
+                f"{origin}: holds {held}, and no array is called {infos[0].name!r}, as the network's input is: "
+                "only a lone array may have another name"
+            )
         arrays = {infos[0].name: next(iter(arrays.values()))}
     columns, lanes = [], None
     for info in infos:
@@ -40,11 +46,8 @@ def read_arrays(inputs: Any, infos: Sequence[TensorInfo]) -> tuple[Array, Array 
         array = np.asarray(arrays[info.name])
         if array.dtype.kind not in "biuf":
             raise InputError(f"{origin}: {info.name!r} holds {array.dtype}, not numbers")
-        if array.size % info.size or not array.size:
-            raise InputError(
-                f"{origin}: {info.name!r} has shape {list(array.shape)}, which is no number of samples of "
-                f"{list(info.shape)}"
-            )
+        if not array.size or not _holds_samples(array.shape, info):
+            raise InputError(f"{origin}: {info.name!r} has shape {list(array.shape)}; {_wanted(info)}")
         count = array.size // info.size
         if lanes is not None and count != lanes:
             raise InputError(f"{origin}: {info.name!r} has {count} samples, the inputs before it {lanes}")
@@ -56,6 +59,25 @@ def read_arrays(inputs: Any, infos: Sequence[TensorInfo]) -> tuple[Array, Array 
     if labels is not None and len(labels) != len(starts):
         raise InputError(f"{origin}: {len(labels)} labels for {len(starts)} samples")
     return starts, labels
+
+
+def _holds_samples(shape: tuple[int, ...], info: TensorInfo) -> bool:
+    """Whether the last axes are a sample: with its lengths, those of 1 aside, or its values in one row on either side.
+
+    A picture with its channels last has the values of one with channels first, and is none.
+    """
+    for at in reversed(range(len(shape))):
+        if math.prod(shape[at:]) == info.size:
+            given, wanted = ([d for d in dims if d != 1] for dims in (shape[at:], info.shape))
+            return given == wanted or len(given) < 2 or len(wanted) < 2
+    return info.size == 1 and len(shape) < 2
+
+
+def _wanted(info: TensorInfo) -> str:
+    inner = info.shape[1:] if info.shape[:1] == (1,) and len(info.shape) > 1 else info.shape
+    shape = "".join(f", {d}" for d in inner)
+    flat = f" or [N, {info.size}]" if len(inner) != 1 else ""
+    return f"a sample has {info.size} values, shape {list(info.shape)}: give N samples as [N{shape}]{flat}"
 
 
 def _load(path: Path) -> dict[str, Array]:

@@ -8,6 +8,8 @@ import models
 import pytest
 from command import falsifier
 
+from falsifier.cli import main
+
 ONE = models.declare(2, 1) + models.box(["-1e-1", "0"], ["5e-1", ".5"]) + "(assert (>= Y_0 2e-1))\n"
 
 
@@ -77,3 +79,14 @@ def test_a_folder_that_is_not_there(folder: Path) -> None:
     done = falsifier("convert", "one.vnnlib", "-o", "no/out.vnnlib", cwd=folder)
     assert done.returncode == 2
     assert done.stderr == "falsifier: no/out.vnnlib: cannot be written (No such file or directory)\n"
+
+
+@pytest.mark.parametrize("name", ["one.vnnlib", "net.onnx", "link", "./one.vnnlib"])
+def test_what_it_reads_is_not_written_over(folder: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "link").symlink_to("one.vnnlib")
+    before = (folder / "one.vnnlib").read_bytes(), (folder / "net.onnx").read_bytes()
+    words = ["convert", f"{folder}/one.vnnlib", "--network", f"{folder}/net.onnx", "-o", f"{folder}/{name}"]
+    assert main(words) == 2
+    err = capsys.readouterr().err
+    assert f"--output {folder}/{name}: a file of the instance, which would be lost: name another" in err
+    assert ((folder / "one.vnnlib").read_bytes(), (folder / "net.onnx").read_bytes()) == before

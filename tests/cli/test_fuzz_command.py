@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import models
+import numpy as np
+import onnx
 import pytest
 from command import falsifier
 
+from falsifier.cli import main
 from falsifier.cli.fuzz import ProgressLine
 from falsifier.fuzz.loop import Progress
 from falsifier.fuzz.run import Report, Stop
@@ -56,3 +59,32 @@ def test_beside_a_report_on_stdout_standard_error_says_why_it_ended(tmp_path: Pa
     assert last.endswith(": the evaluations are used up")
     assert "nan-Y x" in last
     assert falsifier(*words[:-1], str(tmp_path / "t"), "--json", "-", "--quiet").stderr == ""
+
+
+@pytest.mark.parametrize("name", ["m.onnx", "m.onnx.data", "link", "x.npz"])
+def test_what_a_run_reads_is_not_written_over(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """By quantize, and by fuzz for its report: the model, its weights in a file of their own, samples, and links."""
+    network = models.affine(np.eye(6))
+    onnx.save_model(network, tmp_path / "m.onnx", save_as_external_data=True, location="m.onnx.data", size_threshold=0)
+    np.savez(tmp_path / "x.npz", x=np.zeros((3, 6)))
+    (tmp_path / "link").symlink_to("m.onnx.data")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    model, inputs, out = (str(tmp_path / file) for file in ("m.onnx", "x.npz", name))
+    for words in (["quantize", model, "-o", out], ["fuzz", model, "--json", out, "--out", str(tmp_path / "s")]):
+        assert main([*words, "--inputs", inputs]) == 2
+        err = capsys.readouterr().err
+        assert f" {out}: a file of " in err
+        assert err.count("\n") == 1
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_hits_are_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    network = models.chain([("Sqrt", [], {})], [1, 2], [1, 2])
+    model, session = str(models.save(network, tmp_path / "m.onnx")), str(tmp_path / "s")
+    assert main(["fuzz", model, "--out", session, "--causes", "1", "--max-evaluations", "3000", "--quiet"]) == 0
+    (record,) = (tmp_path / "s").rglob("hit.json")
+    before = record.read_bytes()
+    capsys.readouterr()
+    assert main(["replay", session, "--json", str(record)]) == 2
+    assert f"--json {record}: a file of the hits, which would be lost" in capsys.readouterr().err
+    assert record.read_bytes() == before

@@ -34,6 +34,17 @@ def test_out_and_a_campaign_that_has_not_ended(tmp_path: Path, capsys: pytest.Ca
     assert "data:image/png" not in page.read_text()
 
 
+@pytest.mark.parametrize("given", ["", "campaign.sqlite"])
+def test_the_record_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str], given: str) -> None:
+    record = campaign(tmp_path, pictures=0) / "campaign.sqlite"
+    (tmp_path / "link.html").symlink_to(record)
+    before = record.read_bytes()
+    for out in (record, tmp_path / "link.html"):
+        assert main(["report", str(record.parent / given), "--out", str(out)]) == 2
+        assert f"--out {out}: a file of the campaign, which would be lost" in capsys.readouterr().err
+    assert record.read_bytes() == before
+
+
 @pytest.mark.parametrize("words", [["nowhere"], ["."], ["nowhere", "--pictures", "-1"]])
 def test_what_cannot_be_used_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str]

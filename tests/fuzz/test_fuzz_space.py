@@ -83,7 +83,7 @@ def test_starts_from_a_file(tmp_path: Path) -> None:
     ("arrays", "said"),
     [
         ({"X": np.ones((2, 3))}, "no array is called 'K'"),
-        ({"X": np.ones((2, 4)), "K": np.ones((2, 2))}, "no number of samples"),
+        ({"X": np.ones((2, 4)), "K": np.ones((2, 2))}, r"'X' has shape \[2, 4\]; a sample has 3 values, .*\[N, 3\]"),
         ({"X": np.ones((2, 3)), "K": np.ones((3, 2))}, "3 samples, the inputs before it 2"),
         ({"X": np.full((1, 3), np.nan), "K": np.ones((1, 2))}, "not finite"),
     ],
@@ -91,6 +91,61 @@ def test_starts_from_a_file(tmp_path: Path) -> None:
 def test_bad_starts_are_said(arrays: dict[str, object], said: str) -> None:
     with pytest.raises(InputError, match=said):
         read_arrays(arrays, [FLOATS, WHOLE])
+
+
+IMAGE = TensorInfo("X", (1, 3, 4, 4), np.dtype(np.float32))
+ONE = TensorInfo("X", (1, 1), np.dtype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("shape", "info", "count"),
+    [
+        ((12, 3), FLOATS, 12),
+        ((3,), FLOATS, 1),
+        ((1, 3), FLOATS, 1),
+        ((1, 1, 3), FLOATS, 1),
+        ((5, 2, 1, 3), FLOATS, 10),
+        ((5, 3, 1), FLOATS, 5),
+        ((3, 4, 4), IMAGE, 1),
+        ((7, 3, 4, 4), IMAGE, 7),
+        ((7, 1, 3, 4, 4), IMAGE, 7),
+        ((7, 48), IMAGE, 7),
+        ((7, 6, 8), TensorInfo("X", (1, 48), np.dtype(np.float32)), 7),
+        ((), ONE, 1),
+        ((9,), ONE, 9),
+        ((9, 1), ONE, 9),
+    ],
+)
+def test_the_last_axes_are_a_sample(shape: tuple[int, ...], info: TensorInfo, count: int) -> None:
+    values = np.arange(float(np.prod(shape))).reshape(shape)
+    starts, _ = read_arrays({"X": values}, [info])
+    np.testing.assert_array_equal(starts, values.reshape(count, info.size))
+
+
+@pytest.mark.parametrize(
+    ("shape", "info"),
+    [
+        ((12, 7), FLOATS),
+        ((3, 12), FLOATS),
+        ((12,), FLOATS),
+        ((0, 3), FLOATS),
+        ((7, 4, 4, 3), IMAGE),
+        ((3, 4, 16), IMAGE),
+        ((12, 7), ONE),
+    ],
+)
+def test_what_is_no_sample_is_never_cut_into_some(shape: tuple[int, ...], info: TensorInfo, tmp_path: Path) -> None:
+    np.savez(tmp_path / "bad.npz", X=np.full(shape, 100.0))
+    with pytest.raises(InputError, match=r"bad\.npz: 'X' has shape \[.*\]; a sample has \d+ values"):
+        read_arrays(tmp_path / "bad.npz", [info])
+
+
+def test_only_a_lone_array_may_have_another_name(tmp_path: Path) -> None:
+    np.savez(tmp_path / "one.npz", other=np.ones((2, 3)), labels=np.zeros(2, np.int64))
+    assert read_arrays(tmp_path / "one.npz", [FLOATS])[0].shape == (2, 3)
+    np.savez(tmp_path / "two.npz", a=np.ones((2, 3)), b=np.ones((2, 3)))
+    with pytest.raises(InputError, match="holds 'a', 'b', and no array is called 'X'"):
+        read_arrays(tmp_path / "two.npz", [FLOATS])
 
 
 def test_the_table_says_how_many_ids_there_are() -> None:
