@@ -21,6 +21,7 @@ from falsifier.fuzz.space import Space, make_space
 from falsifier.fuzz.watch import Seen, Watch, Watching, run_in_parts
 from falsifier.input_file import read_text
 from falsifier.network import Network, load
+from falsifier.network.class_output import gives_class
 from falsifier.network.onnxruntime_engine import work_per_lane
 from falsifier.network.reference import TensorInfo
 
@@ -155,8 +156,19 @@ def _objective(
 
         if settings.against is None:
             raise InputError("the objective disagree compares two models: give the other one with --against")
-        return Disagree(network, load(settings.against), settings.tolerance)
+        against = load(settings.against)
+        if settings.tolerance is None and gives_class(network) and gives_class(against):
+            from falsifier.fuzz.objectives.classes import AnotherDecision
+
+            return AnotherDecision(network, against)
+        return Disagree(network, against, settings.tolerance)
     if name == "top1":
+        if gives_class(network):
+            from falsifier.fuzz.objectives.classes import AnotherValue
+
+            return AnotherValue(network, space.starts, labels)
+        if network.reference.outputs[0].size < 2:
+            raise InputError(f"{network.origin} has one output and no classes: use the objective range:LOW,HIGH")
         from falsifier.fuzz.objectives.outputs import AnotherClass
 
         return AnotherClass(network, space.starts, labels)

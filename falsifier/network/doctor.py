@@ -23,6 +23,7 @@ from falsifier.network.selection import Attempt, choose
 from falsifier.network.selfcheck import GradientState
 
 _PACKAGES = ("numpy", "onnx", "onnxruntime", "onnxruntime-gpu", "torch", "vnnlib", "array-api-compat")
+_LOOKED_AT = 64  # elements of outputs, whether they are decisions
 _NEEDED = frozenset(("numpy", "onnx", "vnnlib", "array-api-compat"))
 
 
@@ -119,6 +120,7 @@ class Diagnosis:
     engine: str | None = None
     device: str | None = None
     gradient: str | None = None
+    decided: str | None = None  # outputs that are decisions, which are searched by the scores behind them
     attempts: tuple[Attempt, ...] = ()
     problem: str | None = None
 
@@ -142,6 +144,8 @@ class Diagnosis:
             yield f"  {attempt.engine} {word}: {attempt.reason}{worst}"
         if self.engine is not None:
             yield f"  engine: {self.engine} on {self.device}; {self.gradient}"
+        if self.decided is not None:
+            yield f"  {self.decided}"
         if self.problem is not None:
             yield f"  problem: {self.problem}"
 
@@ -174,12 +178,14 @@ def _with_engine(known: Diagnosis, network: Network, sentences: tuple[str, ...],
     known = replace(known, inputs=network.reference.inputs, shapes=sentences)
     try:
         engine, attempts = choose(network, device, None, gradient=True)
+        gradient = _gradient(engine, attempts)
         return replace(
             known,
             outputs=network.reference.outputs,
             engine=engine.name,
             device=engine.device,
-            gradient=_gradient(engine, attempts),
+            gradient=gradient,
+            decided=_decided(network) if gradient.startswith(GradientState.ZERO.value) else None,
             attempts=attempts,
         )
     except UnsupportedError as error:
@@ -193,3 +199,16 @@ def _gradient(engine: Any, attempts: Sequence[Attempt]) -> str:
     state = states[0] if states else GradientState.UNCHECKED
     source = getattr(engine, "gradient", "adjoint")
     return f"{state.value}, by {source}"
+
+
+def _decided(network: Network) -> str | None:
+    """What is searched instead where outputs are flat because they are decisions."""
+    from falsifier.network.class_output import decided
+
+    m = network.lowered.m
+    elements = list(range(min(m, _LOOKED_AT)))
+    found = len(decided(network.lowered, elements))
+    if not found:
+        return None
+    which = "the outputs are" if found == m else f"{found} of {len(elements)} outputs looked at are"
+    return f"{which} classes or comparisons: queries are searched by the scores behind them"

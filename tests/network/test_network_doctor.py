@@ -132,3 +132,14 @@ def test_a_model_that_no_length_suits_asks_for_shapes() -> None:
     with pytest.raises(InputError, match="no lengths were found for the open dimensions of x"):
         examine(model(text))
     assert examine(model(text), shapes={"x": (1, 7)}).engine == "onnxruntime"
+
+
+def test_outputs_that_are_classes_are_searched_by_their_scores() -> None:
+    text = """net (float[1,3] x) => (int64[1] y) <float[3,3] w = {1, 2, 3, 3, 1, 2, 2, 3, 1}> {
+        a = MatMul (x, w) y = ArgMax <axis = 1, keepdims = 0> (a)
+    }"""
+    said = "\n".join(examine(model(text)).lines())
+    assert "gradients are zero everywhere" in said
+    assert "the outputs are classes or comparisons: queries are searched by the scores behind them" in said
+    flat = "net (float[1,3] x) => (float[1,3] y) { f = Floor (x) g = Cast <to = 7> (f) y = Cast <to = 1> (g) }"
+    assert "searched by the scores" not in "\n".join(examine(model(flat)).lines())

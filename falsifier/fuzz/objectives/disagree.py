@@ -28,13 +28,8 @@ class Disagree:
 
     def __init__(self, network: Network, against: Network, tolerance: float | None = None) -> None:
         self._network, self._against, self._tolerance = network, against, tolerance
-        ours, theirs = network.reference, against.reference
-        if [i.size for i in ours.inputs] != [i.size for i in theirs.inputs] or ours.m != theirs.m:
-            raise InputError(
-                f"{network.origin} and {against.origin} cannot be compared: their inputs have "
-                f"{[i.size for i in ours.inputs]} and {[i.size for i in theirs.inputs]} values, their outputs {ours.m} "
-                f"and {theirs.m}"
-            )
+        demand_comparable(network, against)
+        ours = network.reference
         if tolerance is None and ours.outputs[0].size < 2:
             raise InputError(f"{network.origin} has one output and no classes: give a tolerance, such as 0.1")
         self._classes = ours.outputs[0].shape[-1] if ours.outputs[0].shape else 1
@@ -127,14 +122,7 @@ class Disagree:
 
     def reproducer(self, x: Array, finding: Finding) -> Reproducer:
         models = {"model": Model(self._network), "against": Model(self._against)}
-        feeds = [
-            f"def flat(model, names={[i.name for i in self._network.reference.inputs]!r}):",
-            "    kind = {'tensor(float)': 'f4', 'tensor(double)': 'f8', 'tensor(float16)': 'f2'}",
-            "    own = {i.name: feed[n].astype(kind.get(i.type, feed[n].dtype))",
-            "           for i, n in zip(model.get_inputs(), names)}",
-            "    return numpy.concatenate([r.ravel() for r in run(model, own)]).astype('f8')",
-            "a, b = flat(model), flat(against)",
-        ]
+        feeds = flat_outputs(self._network)
         if self._tolerance is not None:
             return Reproducer(
                 models,
@@ -163,3 +151,26 @@ class Disagree:
         parts = [f"({'>' if k == j else '>='} {a[i]} {a[k]})" for k in range(self._classes) if k != i]
         parts += [f"({'>' if k == i else '>='} {b[j]} {b[k]})" for k in range(self._classes) if k != j]
         return f"(and {' '.join(parts)})"
+
+
+def demand_comparable(network: Network, against: Network) -> None:
+    """Raises InputError for models whose inputs or outputs differ in size."""
+    ours, theirs = network.reference, against.reference
+    if [i.size for i in ours.inputs] != [i.size for i in theirs.inputs] or ours.m != theirs.m:
+        raise InputError(
+            f"{network.origin} and {against.origin} cannot be compared: their inputs have "
+            f"{[i.size for i in ours.inputs]} and {[i.size for i in theirs.inputs]} values, their outputs {ours.m} "
+            f"and {theirs.m}"
+        )
+
+
+def flat_outputs(network: Network) -> list[str]:
+    """Lines of a reproducer that make the flat outputs `a` of `model` and `b` of `against`."""
+    return [
+        f"def flat(model, names={[i.name for i in network.reference.inputs]!r}):",
+        "    kind = {'tensor(float)': 'f4', 'tensor(double)': 'f8', 'tensor(float16)': 'f2'}",
+        "    own = {i.name: feed[n].astype(kind.get(i.type, feed[n].dtype))",
+        "           for i, n in zip(model.get_inputs(), names)}",
+        "    return numpy.concatenate([r.ravel() for r in run(model, own)]).astype('f8')",
+        "a, b = flat(model), flat(against)",
+    ]
