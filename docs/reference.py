@@ -46,7 +46,7 @@ Options are never abbreviated.
 _STATUSES = {
     "check": "Of one witness: 0 whatever the judgement. Of a folder: 0 where every witness is valid and nothing is "
     "claimed without one, else 1; 2 where the folder holds none.",
-    "replay": "0 where no hit reproduces; 1 while one does or cannot be run.",
+    "replay": "0 where no hit reproduces; 1 while one does; 2 where none does and one cannot be run.",
     "fuzz": "0 with or without hits; with `--exit-code` 1 where there are some.",
     "campaign": "0 when every instance has its row, whatever is in it; 2 also where no row of the table can be used.",
     "serve": "0 always: a client that finds no worker answers by itself.",

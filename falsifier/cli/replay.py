@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run(words: list[str], started: float) -> int:
-    """Print what each hit does now. Exit status 1 while one reproduces or cannot be run, else 0."""
+    """Print what each hit does now. Exit status 1 while one reproduces, else 2 where one cannot be run, else 0."""
     parser = Parser("replay", "Run saved hits again on the models as they are now.")
     parser.add_argument("folder", type=Path, metavar="DIR", help="a session, its hits, or one hit's folder")
     parser.add_argument(
@@ -45,16 +45,16 @@ def run(words: list[str], started: float) -> int:
         files = [file for folder in folders for file in folder.iterdir()]
         output_file.demand_another("--json", options.json, [*files, *models.values()], "the hits")
     found = [replay(folder, models) for folder in folders]
+    count, broken = (sum(one.outcome is o for one in found) for o in (Outcome.REPRODUCES, Outcome.BROKEN))
     if options.json == "-":
         print(_json(found))
     else:
         for one in found:
             print(f"{one.outcome.value}: {one.summary} [{one.folder}]" + (f": {one.text}" if one.text else ""))
-        count = sum(one.outcome is Outcome.REPRODUCES for one in found)
-        print(f"{count} of {len(found)} hits reproduce")
+        print(f"{count} of {len(found)} hits reproduce" + (f", {broken} cannot be run" if broken else ""))
         if options.json is not None:
             output_file.write(options.json, _json(found) + "\n")
-    return 1 if any(one.outcome is not Outcome.GONE for one in found) else 0
+    return 1 if count else 2 if broken else 0
 
 
 def _json(found: list[Replay]) -> str:

@@ -111,7 +111,7 @@ def record(hit: Hit, space: Space, models: dict[str, str], reproducer: Reproduce
 
 
 def script(finding: Finding, reproducer: Reproducer, models: dict[str, str]) -> str:
-    """A script that needs numpy and onnxruntime alone; its exit status is 1 while the hit reproduces."""
+    """A script that needs numpy and onnxruntime alone: exit status 1 while the hit reproduces, 2 without a model."""
     exact = any(m.tensors for m in reproducer.models.values())
     lines = [
         f'"""{_plain(finding.summary)}. Exits with 1 while that is so."""',
@@ -120,7 +120,13 @@ def script(finding: Finding, reproducer: Reproducer, models: dict[str, str]) -> 
         "feed = dict(numpy.load('inputs.npz'))",
         "options = onnxruntime.SessionOptions()",
         *(["options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL"] if exact else []),
-        "load = lambda path: onnxruntime.InferenceSession(path, options, providers=['CPUExecutionProvider'])",
+        "def load(path):",
+        "    try:",
+        "        return onnxruntime.InferenceSession(path, options, providers=['CPUExecutionProvider'])",
+        "    except Exception as error:",
+        "        why = ' '.join(str(error).split()) if os.path.exists(path) else 'there is no such model'",
+        "        print(f'{os.path.abspath(path)}: {why}: put the path of the model into {__file__}', file=sys.stderr)",
+        "        sys.exit(2)",
         "run = lambda model, feed, *names: model.run(names or None, feed)",
         *(f"{name} = load({path!r})" for name, path in models.items()),
         *reproducer.lines,

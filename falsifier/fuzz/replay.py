@@ -79,6 +79,9 @@ def _model(folder: Path, name: str, known: dict[str, Any], models: Mapping[str, 
     if original is None and known["original"] is not None and (folder / known["original"]).exists():
         original = folder / known["original"]
     if original is None:
+        if not copy.exists():
+            option = "--model FILE" if name == "model" else f"--model {name}=FILE"
+            raise InputError(f"{copy}: there is no such model: say where it is with {option}")
         return copy
     from falsifier.fuzz.exposed import exposed_model
     from falsifier.network import load

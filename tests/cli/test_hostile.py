@@ -179,7 +179,7 @@ def test_a_hit_of_which_a_part_is_no_file(
     BAD[kind][0](Path(part))
     status = main(["replay", str(hit)])
     out, err = capsys.readouterr()
-    assert status == (2 if part == "hit.json" else 1)
+    assert status == 2
     assert part in (err if part == "hit.json" else out)
     assert "Traceback" not in err
 

@@ -14,6 +14,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from falsifier.cli import main
 from falsifier.errors import InputError
 from falsifier.fuzz.minimise import Minimiser
 from falsifier.fuzz.replay import Outcome, hit_folders, replay
@@ -68,7 +69,7 @@ def test_a_folder_holds_all_that_is_needed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(numpy_helper.to_array(tensor), point)
     assert point.shape == (1, 3)
     script = (folder / "reproduce.py").read_text()
-    assert len(script.splitlines()) <= 15
+    assert len(script.splitlines()) <= 21
     assert "falsifier" not in script
     done = subprocess.run([sys.executable, str(folder / "reproduce.py")], capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
@@ -91,6 +92,23 @@ def test_replay_judges_the_model_as_it_is_now(tmp_path: Path) -> None:
     found = replay(tmp_path / "session" / "hits" / "nan-root", {"model": other})
     assert found.outcome is Outcome.BROKEN
     assert "no tensor 'root' any more" in found.text
+
+
+def test_a_hit_that_was_moved_away_from_its_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _fuzzed(tmp_path, _two_faults(), inputs={"X": np.full((1, 3), 0.5)}, radius=0.75, causes=2)
+    (tmp_path / "deep" / "else").mkdir(parents=True)
+    moved = (tmp_path / "session").rename(tmp_path / "deep" / "else" / "session")
+    folder = moved / "hits" / "inf-inverse"
+    (folder / "model.onnx").unlink(missing_ok=True)
+    done = subprocess.run([sys.executable, str(folder / "reproduce.py")], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "model.onnx: there is no such model" in line
+    assert main(["replay", str(folder)]) == 2
+    out = capsys.readouterr().out
+    assert "model.onnx: there is no such model: say where it is with --model FILE" in out
+    assert "0 of 1 hits reproduce, 1 cannot be run" in out
+    assert main(["replay", str(folder), "--model", str(tmp_path / "model.onnx")]) == 1
 
 
 def test_a_hit_that_does_not_replay_is_reported_as_such(tmp_path: Path) -> None:
