@@ -279,9 +279,7 @@ class Verification:
             print(text, end="", flush=True)
             return
         try:
-            path = Path(self.options.json)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            output_file.replace(output_file.real(path), text)
+            output_file.replace(output_file.real(self.options.json), text)
         except OSError as error:
             raise InputError(f"{self.options.json}: cannot be written ({error.strerror})") from None
 
@@ -307,6 +305,9 @@ def _require_writable(path: Path, *, folder: bool) -> None:
     """Raise InputError, before time is spent on an answer, where a file or a folder cannot be made at `path`."""
     if path.exists() and path.is_dir() is not folder:
         raise InputError(f"{path}: cannot be written, it is {'no folder' if folder else 'a folder'}")
+    above = os.path.dirname(os.path.realpath(path))
+    if not folder and not os.path.isdir(above):
+        raise InputError(f"{path}: cannot be written, there is no folder {above}")
     at = path.absolute()
     while not at.exists():
         at = at.parent

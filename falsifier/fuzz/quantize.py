@@ -36,24 +36,39 @@ def quantize(
     """
     network = load(model)
     reference = network.reference  # says in one line what is wrong with the file
-    if kind == "float16":
-        proto = _half(network)
-    elif kind == "int8":
-        proto = _integers(network, _samples(network, inputs, rng_seed), per_channel)
-    else:
+    if kind not in KINDS:
         raise InputError(f"no kind {kind!r}: use {' or '.join(KINDS)}")
-    data = proto.SerializeToString()
+    samples = _samples(network, inputs, rng_seed) if kind == "int8" else []
     try:
-        inputs_of_copy = load(data).reference.n
-    except InputError as error:
-        why = str(error).removeprefix("<bytes>: ")
-        raise InputError(
-            f"{model}: onnxruntime refuses its {kind} copy, as it does where the model is such a copy already: {why}"
-        ) from None
+        data = (_half(network) if kind == "float16" else _integers(network, samples, per_channel)).SerializeToString()
+        inputs_of_copy = _inputs_of(data, model, kind)
+    except InputError:
+        if already := _already(network, kind):  # some copies the tools take once more
+            raise InputError(f"{model}: is {already} already: give the model that it was made of") from None
+        raise
     if inputs_of_copy != reference.n:
         raise InputError(f"{model}: its {kind} copy has other inputs")
     output_file.write(out, data)
     return load(out)
+
+
+def _inputs_of(data: bytes, model: Path, kind: str) -> int:
+    try:
+        return load(data).reference.n
+    except InputError as error:
+        why = str(error).removeprefix("<bytes>: ")
+        raise InputError(f"{model}: onnxruntime refuses its {kind} copy: {why}") from None
+
+
+def _already(network: Network, kind: str) -> str:
+    """What a model is that such a copy cannot be made of, as it is one; empty for others."""
+    from onnx import TensorProto
+
+    graph = network.proto().graph
+    if kind == "float16" and any(i.data_type == TensorProto.FLOAT16 for i in graph.initializer):
+        return "in half precision"
+    marks = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
+    return "quantised" if any(n.op_type in marks or n.op_type.startswith("QLinear") for n in graph.node) else ""
 
 
 def _half(network: Network) -> Any:

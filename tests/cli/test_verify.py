@@ -262,6 +262,7 @@ def test_bad_input(folder: Path, name: str) -> None:
         ["--network", "net.onnx", "--device", "tpu"],
         ["--network", "net.onnx", "--results", "missing/out.txt"],
         ["--network", "net.onnx", "--json", "net.onnx/out.json"],
+        ["--network", "net.onnx", "--json", "missing/deep/out.json"],
         ["--network", "net.onnx", "--assignments", "net.onnx/dir"],
         ["--network", "net.onnx", "--assignments", "net.onnx"],
         ["--network", "net.onnx", "--json", "."],
@@ -273,6 +274,7 @@ def test_bad_arguments(folder: Path, arguments: list[str]) -> None:
     assert done.stdout == ""
     assert done.stderr.splitlines()[-1].startswith("falsifier: ")
     assert "Traceback" not in done.stderr
+    assert not (folder / "missing").exists()
 
 
 def test_wrong_names_in_2_0(folder_v2: Path) -> None:

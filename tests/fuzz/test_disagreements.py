@@ -70,9 +70,11 @@ def test_the_copies_are_what_they_are_called(folder: Path) -> None:
     assert {"QuantizeLinear", "DequantizeLinear"} <= {n.op_type for n in whole.graph.node}
     with pytest.raises(InputError, match="use float16 or int8"):
         quantize(folder / "model.onnx", folder / "x.onnx", "int4")
-    for kind in ("float16", "int8"):
-        with pytest.raises(InputError, match=f"refuses its {kind} copy"):
+    for kind, said in (("float16", "in half precision"), ("int8", "quantised")):
+        with pytest.raises(InputError, match=rf"{kind}\.onnx: is {said} already: give the model"):
             quantize(folder / f"{kind}.onnx", folder / "twice.onnx", kind)
+    with pytest.raises(InputError, match=r"int8\.onnx: is quantised already"):
+        quantize(folder / "int8.onnx", folder / "twice.onnx", "float16")
     assert not (folder / "twice.onnx").exists()
 
 
