@@ -81,7 +81,8 @@ class DataSet:
             raise InputError(f"{network.origin}: leaves its shape open and has several outputs: not supported")
         version_2 = network.shapes is not None  # it had to be told a shape, which only 2.0 can state
         outputs = reference.outputs[0].shape if version_2 else (self.m,)
-        self.declared = Declared(reference.inputs[0].shape, outputs, str(reference.inputs[0].dtype), version_2)
+        given = str(reference.outputs[0].dtype) if version_2 else ""
+        self.declared = Declared(reference.inputs[0].shape, outputs, str(reference.inputs[0].dtype), version_2, given)
         try:
             self.radius: NDArray[np.float64] = np.broadcast_to(setting.radius, x.shape)
         except ValueError:
@@ -91,8 +92,16 @@ class DataSet:
             ) from None
         if setting.clip is not None:
             self._demand_within_reach(*setting.clip)
+        self.least = None if reference.outputs[0].dtype.kind not in "ub" else 0
+        self.is_class = False
         if setting.property is not Property.RANGE and self.m < 2:
-            raise InputError(f"{network.origin}: one output has no classes: use the property range")
+            from falsifier.network.class_output import gives_class
+
+            self.is_class = gives_class(network)
+            if not self.is_class:
+                raise InputError(f"{network.origin}: one output has no classes: use the property range")
+            if setting.property is Property.MARGIN:
+                raise InputError(f"{network.origin}: gives a class without scores: use the property top1")
         self.y = self._labels(y, network)
         self._numbers = np.arange(len(x))
         self._comparisons: dict[int, tuple[Comparison, ...]] = {}
@@ -113,18 +122,34 @@ class DataSet:
     def _labels(self, y: NDArray[np.int64] | None, network: Network) -> NDArray[np.int64]:
         if self.setting.property is Property.RANGE:
             return np.zeros(len(self.x), np.int64)
+        if self.is_class:
+            return self._classes(y, network)
         if y is None:
             found: NDArray[np.int64] = np.argmax(predictions(network, self.x), axis=1).astype(np.int64)
             return found
-        if y.shape != (len(self.x),):
-            raise InputError(
-                f"{self.origin}: y has shape {list(y.shape)}, one label for each of {len(self.x)} is needed"
-            )
+        self._demand_one_each(y)
         if np.any((y < 0) | (y >= self.m)):
             raise InputError(
                 f"{self.origin}: y holds labels outside 0 .. {self.m - 1}, the outputs of {network.origin}"
             )
         return y
+
+    def _demand_one_each(self, y: NDArray[np.int64]) -> None:
+        if y.shape != (len(self.x),):
+            raise InputError(
+                f"{self.origin}: y has shape {list(y.shape)}, one label for each of {len(self.x)} is needed"
+            )
+
+    def _classes(self, y: NDArray[np.int64] | None, network: Network) -> NDArray[np.int64]:
+        """Labels for a network whose output is the class."""
+        if y is not None:
+            self._demand_one_each(y)
+            return y
+        found = predictions(network, self.x)[:, 0]
+        labels: NDArray[np.int64] = np.nan_to_num(found).astype(np.int64)
+        if np.any(labels != found):
+            raise InputError(f"{network.origin}: gives classes that are not whole numbers: use the property range")
+        return labels
 
     def fit(self, network: Network) -> Network:
         """The network, opened anew, with the shape that the samples have where it leaves its own open."""
@@ -160,6 +185,11 @@ class DataSet:
                     yield Comparison(None, j, -low, strict=True)
                 if math.isfinite(high):
                     yield Comparison(j, None, high, strict=True)
+            return
+        if self.is_class:  # strict comparisons with the label would be met by it under the published rule of 1.0
+            if self.least is None or label > self.least:
+                yield Comparison(None, 0, float(1 - label), strict=False)
+            yield Comparison(0, None, float(label + 1), strict=False)
             return
         strict = setting.property is Property.MARGIN
         bound = -setting.margin if strict else 0.0

@@ -5,7 +5,7 @@ stated.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,16 +34,24 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Declared:
-    """The network as the query declares it: shapes of input and output, element type; version_2: which VNN-LIB."""
+    """The network as the query declares it: shapes of input and output, element type; version_2: which VNN-LIB; result:
+    the output's element type, where it is not the input's.
+    """
 
     inputs: Shape
     outputs: Shape
     dtype: str
     version_2: bool
+    result: str = field(default="", repr=False)  # digests of samples in records read the others
+
+    @property
+    def whole(self) -> bool:
+        """Whether the output is declared as integers, which 2.0 compares with integers alone."""
+        return self.version_2 and np.dtype(self.result or self.dtype).kind in "iu"
 
     def network(self) -> NetworkDeclaration:
         if self.version_2:
-            x, y = (self.inputs, self.dtype), (self.outputs, self.dtype)
+            x, y = (self.inputs, self.dtype), (self.outputs, self.result or self.dtype)
         else:
             x, y = (((int(np.prod(shape)),), "real") for shape in (self.inputs, self.outputs))
         variables = Variable("X", Kind.INPUT, x[1], x[0]), Variable("Y", Kind.OUTPUT, y[1], y[0])
@@ -66,19 +74,25 @@ def query_tree(declared: Declared, region: Region, comparisons: Sequence[Compari
         clauses=np.array([0, 2 * n]),
         source="".join(texts).encode(),
     )
-    either = Or(tuple(And((_compare(comparison, n),)) for comparison in comparisons))
+    either = Or(tuple(And((_compare(comparison, n, declared.whole),)) for comparison in comparisons))
     return Query((2 if declared.version_2 else 1, 0), (declared.network(),), (bounds, either), origin)
 
 
-def _compare(comparison: Comparison, n: int) -> Compare:
+def _compare(comparison: Comparison, n: int, whole: bool) -> Compare:
     more, less = (Relation.GT, Relation.LT) if comparison.strict else (Relation.GE, Relation.LE)
     high = None if comparison.high is None else Reference(n + comparison.high)
     low = None if comparison.low is None else Reference(n + comparison.low)
-    bound = Constant(decimals(np.array([comparison.bound]))[0])
+    bound = _constant(comparison.bound, whole)
     if high is not None and low is not None:
         return Compare(more, high, low) if comparison.bound == 0 else Compare(more, Difference(high, (low,)), bound)
     if high is not None:
         return Compare(more, high, bound)
     if low is None:
         raise ValueError("a comparison without outputs")
-    return Compare(less, low, Constant(decimals(np.array([-comparison.bound]))[0]))
+    return Compare(less, low, _constant(0.0 - comparison.bound, whole))
+
+
+def _constant(value: float, whole: bool) -> Constant:
+    """Integers without a point where `whole`."""
+    (text,) = decimals(np.array([value]))
+    return Constant(text.removesuffix(".0") if whole else text)

@@ -279,6 +279,35 @@ def test_networks_that_have_no_classes_or_several_inputs(tmp_path: Path) -> None
         DataSet(np.zeros((1, 2)), None, Setting(Property.TOP1, np.array(1.0)), load(one), "images.npz")
 
 
+@pytest.mark.parametrize("kind", ["integer", "float", "open"])
+def test_a_class_without_scores(tmp_path: Path, kind: str) -> None:
+    """The same answers as for the scores, and witnesses that the door accepts with the query's text."""
+    last: list[models.Step] = [("ArgMax", [], {"axis": 1, "keepdims": 0})]
+    if kind == "float":
+        last.append(("Cast", [], {"to": 1}))
+    rows: Any = "N" if kind == "open" else 1
+    made = models.chain([models.gemm(WEIGHT), *last], [rows, 3], [rows])
+    made.graph.output[0].CopyFrom(models.tensor("Y", [rows], np.float32 if kind == "float" else np.int64))
+    path = models.save(made, tmp_path / "class.onnx")
+    x, y = samples()
+    net = fitted(load(path), (3,))
+    data = DataSet(x, None, Setting(Property.TOP1, np.array(0.23)), net, str(tmp_path / "images.npz"))
+    assert data.y.tolist() == y.tolist()
+    record = Kept()
+    jobs = arranged(jobs_of(data, str(path), 20.0, None))
+    Driver(jobs, record, Settings(evaluations=3000), Inline({path: net})).run()
+    for i, decision in enumerate(record.decisions[f"sample_{i:02d}.vnnlib"] for i in range(len(x))):
+        assert decision.verdict.value == ("sat" if distance(x[i], y[i]) < 0.23 else "unknown")
+        tree = parse(data.text(i))
+        assert same(tree, data.query(i))
+        if decision.witness is not None:
+            assignment = read_witness(tree, f"sat\n{decision.witness}")
+            assert np.argmax(W @ assignment.inputs[0].ravel()) != y[i]
+    assert {d.verdict.value for d in record.decisions.values()} == {"sat", "unknown"}
+    with pytest.raises(InputError, match="without scores: use the property top1"):
+        DataSet(x, None, Setting(Property.MARGIN, np.array(0.23), margin=0.1), net, "images.npz")
+
+
 def test_budgets(tmp_path: Path) -> None:
     path = tmp_path / "budgets.npy"
     np.save(path, np.array([0.5, 0.0, 0.25]))
