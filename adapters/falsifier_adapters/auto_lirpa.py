@@ -47,7 +47,9 @@ class AutoLirpa:
         from importlib.util import find_spec
 
         if find_spec("torch") is None:
-            return Availability(False, remedy="pip install 'vnn-falsifier[torch]'")
+            return Availability(
+                False, remedy="pip install 'vnn-falsifier[torch]'" + (f", then {REMEDY}" if place() is None else "")
+            )
         found = place()
         if found is None:
             return Availability(False, remedy=REMEDY)

@@ -100,7 +100,8 @@ class HandOff:
         """Hand over what is held, and record it. verdicts: of the search; returns those after it."""
         now = Counter(verdicts) - Counter(decision.verdict for _, decision in self.held)
         if self.held:
-            self._warn(f"{len(self.held)} open instances go to {self._adapter.name}")
+            words = "instance goes" if len(self.held) == 1 else "instances go"
+            self._warn(f"{len(self.held)} open {words} to {self._adapter.name}")
         while self.held:
             job, decision = self.held[0]
             made = self._handed(job, decision)

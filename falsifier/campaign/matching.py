@@ -66,7 +66,7 @@ class Matching:
         """In words, for the user."""
         kept, waiting = self.verdicts.total(), len(self.waiting)
         text = f"{kept} of {kept + waiting} instances have their answer"
-        parts = {"new": self.new, "with files that have changed": self.changed}
+        parts = {"new": self.new, "with files or options that have changed": self.changed}
         some = [f"{count} {what}" for what, count in parts.items() if count]
         text += f", {waiting} are run{' (' + ', '.join(some) + ')' if some else ''}"
         return text + (f"; {self.gone} that the table has no more are kept" if self.gone else "")

@@ -238,7 +238,7 @@ def parser() -> Parser:
         "--portfolio",
         default="standard",
         metavar="NAME",
-        help="which stages search, as in verify: standard (default), fuzzing, paper, or MODULE:FUNCTION",
+        help="which stages search, as in verify: standard (default), fuzzing, paper, restarts, or MODULE:FUNCTION",
     )
     add("--require", choices=("exact", "correct"), default="correct", help="as in verify (default correct)")
     add(

@@ -44,6 +44,9 @@ def run(words: list[str], started: float) -> int:
         print(json.dumps(report.to_json(), indent=1))
     else:
         _print(report)
+        if not options.quiet:
+            for note in report.notes[len(fuzzer.notes) :]:
+                print(f"falsifier: {note}", file=sys.stderr)
         if options.json is not None:
             output_file.write(options.json, json.dumps(report.to_json(), indent=1) + "\n")
     return 1 if options.exit_code and report.hits else 0
@@ -219,7 +222,12 @@ def _parser() -> Parser:
     add("--temperature", type=_positive, default=1.0, help="of sampling (default 1)")
     add("--budget", type=_positive, default=60.0, metavar="SECONDS", help="how long (default 60)")
     add("--max-evaluations", type=positive_int, metavar="N", help="stop after so many at the most")
-    add("--causes", type=positive_int, metavar="N", help="stop after so many different causes")
+    add(
+        "--causes",
+        type=positive_int,
+        metavar="N",
+        help="stop after the batch with which at least so many different causes are found",
+    )
     add("--lanes", type=positive_int, help="points of a batch (default: by the model's size)")
     add("--rng-seed", type=non_negative_int, default=0, help="of all random draws (default 0)")
     add("--replays", type=positive_int, default=10, help="of each hit on the original (default 10)")

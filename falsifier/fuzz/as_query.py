@@ -32,7 +32,7 @@ def write_query(hit: Hit, fuzzer: Fuzzer, folder: Path) -> Path | None:
     text = as_query(hit, fuzzer)
     try:
         if text is None:
-            reason = "no query says this: its formula would be over values that satisfy no comparison, or over texts\n"
+            reason = "no query says this: it is about NaN or an infinity, which no comparison says, or about texts\n"
             replace(folder / REASON, reason)
             return None
         replace(folder / QUERY, text)

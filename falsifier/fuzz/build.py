@@ -43,14 +43,16 @@ def build(settings: Settings) -> Fuzzer:
     """Raises InputError for settings that do not fit the network or one another."""
     from falsifier.fuzz.applicable import demand_applicable
     from falsifier.fuzz.starts import given_shapes
+    from falsifier.fuzz.store import demand_session
 
     settings.demand()
     demand_applicable(settings)
     network = load(settings.model)
     network = network.shaped(given_shapes(network, settings.shapes))
-    if settings.objective.startswith("words:"):
-        return _language(settings, network)
-    return _numbers(settings, network)
+    fuzzer = (_language if settings.objective.startswith("words:") else _numbers)(settings, network)
+    if settings.out is not None:
+        demand_session(Path(settings.out), resume=settings.resume)
+    return fuzzer
 
 
 def _numbers(settings: Settings, network: Network) -> Fuzzer:
@@ -299,7 +301,7 @@ def _coverage(
         return Activations(Neurons() if settings.coverage == "neurons" else Patterns())
     if settings.coverage != "nearest":
         raise InputError(f"no coverage {settings.coverage!r}: nearest, neurons, patterns or none")
-    from falsifier.fuzz.coverage.kept import has_extra
+    from falsifier.fuzz.coverage.kept import missing_of_extra
     from falsifier.fuzz.coverage.nearest import NearestNeighbour
 
     threshold = settings.threshold
@@ -308,9 +310,8 @@ def _coverage(
         notes.append(f"coverage threshold {threshold:.4g} (squared L2), measured")
     width = cover(run(space.starts[:1])).shape[1]
     approximate, most = not settings.exact_coverage, 1 << 62
-    if approximate and not has_extra():
+    if approximate and missing_of_extra():
         approximate, most = False, _WITHOUT_EXTRA
-        notes.append(f"scipy and faiss, of the extra [fuzz], are not installed: no more than {most} vectors are kept")
     return NearestNeighbour(width, threshold, approximate=approximate, most=most)
 
 

@@ -149,7 +149,7 @@ def run(fuzzer: Fuzzer, told: Callable[[Progress, Findings], None] | None = None
     if stop is Stop.TIME and budget.remaining() > 0:
         stop = Stop.EVALUATIONS
     report = Report(stop, loop.progress, findings.hits, findings.refused, time.monotonic() - started)
-    report.notes = list(fuzzer.notes)
+    report.notes = [*fuzzer.notes, *_met(fuzzer)]
     report.folders = {c: f for c, h in findings.hits.items() if (f := findings.folder(h)) is not None}
     if store is not None:
         store.tick(loop.progress, force=True)
@@ -157,6 +157,18 @@ def run(fuzzer: Fuzzer, told: Callable[[Progress, Findings], None] | None = None
         store.close()
         output_file.write(store.folder / "report.json", json.dumps(report.to_json(), indent=1) + "\n")
     return report
+
+
+def _met(fuzzer: Fuzzer) -> list[str]:
+    """What only became true on the way."""
+    if not getattr(fuzzer.coverage, "full", False):
+        return []
+    from falsifier.fuzz.coverage.kept import missing_of_extra
+
+    return [
+        f"no more than {fuzzer.coverage.size} vectors of coverage were kept: {missing_of_extra()}, of the extra "
+        "[fuzz], would search more: pip install 'vnn-falsifier[fuzz]' (or give --exact-coverage)"
+    ]
 
 
 @contextmanager

@@ -57,6 +57,15 @@ def _damaged(path: Path, what: str) -> InputError:
     return InputError(f"{path}: is damaged ({what}): put a copy in its place, or begin anew with another --out")
 
 
+def demand_session(folder: Path, *, resume: bool) -> None:
+    """Raises InputError where a folder holds a session and `resume` is not asked for, or the other way about."""
+    there = (folder / DATABASE).exists()
+    if there and not resume:
+        raise InputError(f"{folder}: holds a session already: go on with --resume, or choose another --out")
+    if resume and not there:
+        raise InputError(f"{folder}: holds no session to resume")
+
+
 class Store:
     """`identity`: what must be the same when a session goes on: the model's digest, the objective, the starts.
 
@@ -67,10 +76,7 @@ class Store:
     def __init__(self, folder: Path, identity: dict[str, Any], *, resume: bool) -> None:
         self.folder = folder
         path = folder / DATABASE
-        if path.exists() and not resume:
-            raise InputError(f"{folder}: holds a session already: go on with --resume, or choose another --out")
-        if resume and not path.exists():
-            raise InputError(f"{folder}: holds no session to resume")
+        demand_session(folder, resume=resume)
         self._path = path
         try:
             (folder / HITS).mkdir(parents=True, exist_ok=True)

@@ -144,7 +144,8 @@ def test_resumed_over_other_files_new_rows_and_errors(tmp_path: Path, run: Run) 
     assert status == 0
     assert said[:2] == [
         "falsifier: out: goes on with rng_seed 3 (0 before); what is decided stays",
-        "falsifier: out: 1 of 5 instances have their answer, 4 are run (1 new, 2 with files that have changed)",
+        "falsifier: out: 1 of 5 instances have their answer, 4 are run "
+        "(1 new, 2 with files or options that have changed)",
     ]
     assert results(tmp_path / "out") == {
         "q0_0.vnnlib": "unknown",
@@ -297,7 +298,7 @@ def test_samples_go_on_too_and_another_distance_is_another_question(tmp_path: Pa
     assert results(tmp_path / "out") == {"sample_0.vnnlib": "sat", "sample_1.vnnlib": "unknown"}
     assert run(*words, "0.25", "--resume")[1][0].endswith("2 of 2 instances have their answer, 0 are run")
     _, said = run(*words, "0.95", "--resume")
-    assert said[0].endswith("0 of 2 instances have their answer, 2 are run (2 with files that have changed)")
+    assert said[0].endswith("0 of 2 instances have their answer, 2 are run (2 with files or options that have changed)")
     assert set(results(tmp_path / "out").values()) == {"sat"}
 
 

@@ -16,6 +16,7 @@ from onnx import helper, numpy_helper
 
 from falsifier.cli import main
 from falsifier.errors import InputError
+from falsifier.fuzz.build import build
 from falsifier.fuzz.minimise import Minimiser
 from falsifier.fuzz.replay import Outcome, hit_folders, replay
 from falsifier.fuzz.run import Report, Stop, fuzz
@@ -40,6 +41,22 @@ def _fuzzed(tmp_path: Path, model: onnx.ModelProto, **options: object) -> Report
     path = models.save(model, tmp_path / "model.onnx")
     defaults = {"out": tmp_path / "session", "seconds": 1e9, "max_evaluations": 20_000, "lanes": 128}
     return fuzz(Settings(path, **(defaults | options)))  # type: ignore[arg-type]
+
+
+def test_the_extra_is_named_where_it_would_have_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("falsifier.fuzz.coverage.kept.missing_of_extra", lambda: "faiss")
+    report = _fuzzed(tmp_path, _two_faults(), out=None, max_evaluations=1000)
+    assert not [note for note in report.notes if "extra" in note]
+    monkeypatch.setattr("falsifier.fuzz.build._WITHOUT_EXTRA", 4)
+    report = _fuzzed(tmp_path, _two_faults(), out=None, max_evaluations=1000)
+    (note,) = [note for note in report.notes if "extra" in note]
+    assert ": faiss, of the extra [fuzz], would search more" in note
+
+
+def test_a_session_is_asked_for_before_anything_is_told_of_it(tmp_path: Path) -> None:
+    path = models.save(_two_faults(), tmp_path / "model.onnx")
+    with pytest.raises(InputError, match="holds no session to resume"):
+        build(Settings(path, out=tmp_path / "session", resume=True))
 
 
 def test_causes_are_named_and_kept_apart(tmp_path: Path) -> None:

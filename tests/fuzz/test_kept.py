@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from falsifier.errors import InputError
 from falsifier.fuzz.coverage import kept as module
 from falsifier.fuzz.coverage.graph import Graph
-from falsifier.fuzz.coverage.kept import Kept, has_extra
+from falsifier.fuzz.coverage.kept import Kept, missing_of_extra
 from falsifier.fuzz.coverage.trees import Trees
 
-pytestmark = pytest.mark.skipif(not has_extra(), reason="the extra is not installed")
+pytestmark = pytest.mark.skipif(missing_of_extra() != "", reason="the extra is not installed")
 Array = NDArray[np.float32]
 THRESHOLD = 0.05
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from falsifier.errors import InputError
 from falsifier.fuzz.build import build
 from falsifier.fuzz.coverage.activations import Activations
-from falsifier.fuzz.coverage.kept import has_extra
+from falsifier.fuzz.coverage.kept import missing_of_extra
 from falsifier.fuzz.coverage.nearest import NearestNeighbour
 from falsifier.fuzz.coverage.none import NoCoverage
 from falsifier.fuzz.run import fuzz
@@ -20,7 +20,7 @@ from falsifier.fuzz.settings import Settings
 from falsifier.search.coverage.patterns import Patterns
 from falsifier.testing.fuzz import CoverageContract
 
-EXTRA = has_extra()
+EXTRA = not missing_of_extra()
 Array = NDArray[np.float32]
 
 

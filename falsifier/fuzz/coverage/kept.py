@@ -90,13 +90,13 @@ class Kept:
 
 def demand_extra() -> None:
     """Raises InputError without the libraries of the extra."""
-    if not has_extra():
+    if missing := missing_of_extra():
         raise InputError(
-            "more vectors are kept than are compared one by one: searching them needs scipy and faiss, which come with "
-            "the extra: pip install 'vnn-falsifier[fuzz]' (or give --exact-coverage)"
+            f"more vectors are kept than are compared one by one: searching them needs {missing}, of the "
+            "extra: pip install 'vnn-falsifier[fuzz]' (or give --exact-coverage)"
         )
 
 
-def has_extra() -> bool:
-    """Whether vectors can be searched otherwise than one by one."""
-    return all(find_spec(name) is not None for name in ("scipy", "faiss"))
+def missing_of_extra() -> str:
+    """Which libraries are missing for searching vectors otherwise than one by one; empty where none is."""
+    return " and ".join(name for name in ("scipy", "faiss") if find_spec(name) is None)

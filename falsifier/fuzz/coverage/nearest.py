@@ -55,6 +55,11 @@ class NearestNeighbour:
         self.lookups = 0
 
     @property
+    def full(self) -> bool:
+        """Whether nothing more is new, for as many are kept as may be."""
+        return self.size >= self._most
+
+    @property
     def size(self) -> int:
         """Vectors that are kept."""
         return self._kept.size
@@ -71,7 +76,7 @@ class NearestNeighbour:
         lanes = np.flatnonzero(~near)
         if lanes.size > _LOOKED_UP:  # evenly over the batch: mutators and parents are spread over it
             lanes = lanes[np.linspace(0, lanes.size - 1, _LOOKED_UP).astype(int)]
-        if not lanes.size or self.size >= self._most:
+        if not lanes.size or self.full:
             return lanes[:0]
         rows = self.prepared(vectors[lanes])
         new: list[Array] = []
