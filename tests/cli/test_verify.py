@@ -292,6 +292,13 @@ def test_gzip_is_read_in_place(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["net.onnx.gz", "prop.vnnlib.gz"]
 
 
+def _waits_for(process: int, number: signal.Signals) -> bool:
+    """Whether its guard holds back a signal, which one thread of it takes."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    blocked = next((line.split()[1] for line in lines if line.startswith("SigBlk:")), "0")
+    return bool(int(blocked, 16) >> (number - 1) & 1)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(folder: Path, number: signal.Signals) -> None:
     never(folder)
@@ -303,7 +310,9 @@ def test_interrupted(folder: Path, number: signal.Signals) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(1)
+    while not _waits_for(process.pid, number):  # however long it takes to start
+        assert process.poll() is None
+        time.sleep(0.01)
     process.send_signal(number)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (128 + number, "unknown\n")
