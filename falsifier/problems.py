@@ -167,9 +167,9 @@ def behind_decisions(spec: Spec, engine: Engine, lowered: Lowered) -> tuple[Spec
     """A spec whose atoms ask of the scores behind an output what they asked of the output, and the engine that has
     them; both as they are where outputs decide nothing.
     """
-    from falsifier.network.peeling import DECIDING, engine_like
+    from falsifier.network.peeling import engine_like, may_decide
 
-    if not spec.m or not any(primitive.op in DECIDING for primitive in lowered.program.primitives):
+    if not spec.m or not may_decide(lowered):
         return spec, engine
     from falsifier.network.decisions import Decisions
     from falsifier.spec.decided import asked_about, asked_of, with_outputs

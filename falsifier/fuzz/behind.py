@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.errors import EngineError, UnsupportedError
+from falsifier.network.engine import pulled
 
 if TYPE_CHECKING:
     from falsifier.network import Network
@@ -30,19 +30,27 @@ class Behind:
         """`[b]` of points `[b, n]` and classes `[b]`; minus infinity for classes without a gap."""
         return self._taken(np.asarray(self._engine.outputs(self._engine.asarray(x))), label)[0]
 
-    def uphill(self, x: Array, label: Array) -> tuple[Array, Array]:
-        """The gap `[b]` and its gradient `[b, n]`, both finite. Raises EngineError where there is no gradient."""
+    def uphill(self, x: Array, label: Array | None = None) -> tuple[Array, Array]:
+        """The gap `[b]` and its gradient `[b, n]`, both finite, of classes `[b]`, by default those of the points.
+
+        Raises EngineError where there is no gradient.
+        """
         if not self._engine.differentiable:
             raise EngineError("no gradient")
-        x = self._engine.asarray(x)
-        outputs = np.asarray(self._engine.outputs(x))
-        gap, at, known = self._taken(outputs, label)
-        seed = np.zeros_like(outputs)
-        seed[np.arange(len(seed)), at] = known
-        up = np.asarray(self._engine.vjp(x, seed)[1])
+
+        def seed(outputs: Array) -> Array:
+            outputs = np.asarray(outputs)
+            _, at, known = self._taken(outputs, label)
+            chosen = np.zeros_like(outputs)
+            chosen[np.arange(len(chosen)), at] = known
+            return chosen
+
+        outputs, up = map(np.asarray, pulled(self._engine, self._engine.asarray(x), seed))
+        gap, _, _ = self._taken(outputs, label)
         return np.nan_to_num(gap, neginf=0.0), np.nan_to_num(up)
 
-    def _taken(self, outputs: Array, label: Array) -> tuple[Array, Array, Array]:
+    def _taken(self, outputs: Array, label: Array | None) -> tuple[Array, Array, Array]:
+        label = outputs[:, 0] if label is None else label
         which = np.searchsorted(self._values, label).clip(0, len(self._values) - 1)
         known = self._values[which] == label
         gap = outputs[np.arange(len(outputs)), self._m + which].astype(np.float64)
@@ -51,7 +59,7 @@ class Behind:
 
 def behind(network: Network, labels: Iterable[float] | None = None) -> Behind | None:
     """The gaps of some classes, by default of all; None where no scores are found behind the class, or too many."""
-    from falsifier.network.decisions import Gap, decision
+    from falsifier.network.decisions import Gap, decision, with_further
     from falsifier.network.peeling import engine_like
 
     try:
@@ -66,10 +74,8 @@ def behind(network: Network, labels: Iterable[float] | None = None) -> Behind | 
     if len(values) * len(found.values) > _WIDTH:
         return None
     gaps = [(value, found.gap(found.values != value)) for value in values]
-    kept = [(value, gap.value) for value, gap in gaps if isinstance(gap, Gap)]
+    kept = [(value, gap) for value, gap in gaps if isinstance(gap, Gap)]
     if not kept:
         return None
-    columns = [build.cast(build.view(build.shaped(gap, (1,)), (1,)), lowered.dtype) for _, gap in kept]
-    y = build.emit("Concat", [lowered.y, *columns], (lowered.m + len(kept),), lowered.dtype, axis=1)
-    engine = engine_like(network.engine("cpu"), replace(lowered, builder=build, y=y, logits=None))
+    engine = engine_like(network.engine("cpu"), with_further(lowered, build, [gap for _, gap in kept]))
     return None if engine is None else Behind(engine, np.array([value for value, _ in kept]), lowered.m)

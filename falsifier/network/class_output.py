@@ -28,9 +28,9 @@ def gives_class(network: Network) -> bool:
 
 def decided(lowered: Lowered, elements: list[int]) -> list[int]:
     """Those of some elements of the flat outputs that are decisions."""
-    from falsifier.network.peeling import DECIDING
+    from falsifier.network.peeling import may_decide
 
-    if not any(primitive.op in DECIDING for primitive in lowered.program.primitives):
+    if not may_decide(lowered):
         return []
     from falsifier.network.decisions import Decisions
 

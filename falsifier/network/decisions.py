@@ -369,9 +369,7 @@ class Decisions:
                 gaps.append(gap)
         if not gaps:
             return lowered, places, []
-        columns = [build.cast(build.view(build.shaped(g.value, (1,)), (1,)), lowered.dtype) for g in gaps]
-        y = build.emit("Concat", [lowered.y, *columns], (lowered.m + len(gaps),), lowered.dtype, axis=1)
-        return replace(lowered, builder=build, y=y, logits=None), places, [g.strict for g in gaps]
+        return with_further(lowered, build, gaps), places, [g.strict for g in gaps]
 
     def _gap(self, question: Asked) -> Gap | bool | None:
         dtype = self._lowered.dtype
@@ -388,6 +386,13 @@ class Decisions:
             return None
         floors = np.asarray(question.floors, dtype)
         return whole.gap(np.all(floors[:, :1] * whole.values - floors[:, 1:] >= 0, axis=0))
+
+
+def with_further(lowered: Lowered, build: Builder, gaps: Sequence[Gap]) -> Lowered:
+    """The program with one more output for each gap, all of them emitted into `build`, a fork of its own builder."""
+    columns = [build.cast(build.view(build.shaped(g.value, (1,)), (1,)), lowered.dtype) for g in gaps]
+    y = build.emit("Concat", [lowered.y, *columns], (lowered.m + len(gaps),), lowered.dtype, axis=1)
+    return replace(lowered, builder=build, y=y, logits=None)
 
 
 def _weighed(values: NDArray[Any], weight: NDArray[Any]) -> NDArray[Any]:

@@ -18,8 +18,12 @@ if TYPE_CHECKING:
     from falsifier.network.lowering import Lowered
 
 
-DECIDING = frozenset(("ArgMax", "ArgMin", "TopK", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"))
-"""Primitives without one of which no output is a decision (see `decisions`)."""
+_DECIDING = frozenset(("ArgMax", "ArgMin", "TopK", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"))
+
+
+def may_decide(lowered: Lowered) -> bool:
+    """Whether outputs may be decisions: without one of these primitives none is, and `decisions` need not be read."""
+    return any(primitive.op in _DECIDING for primitive in lowered.program.primitives)
 
 
 def logits_of(build: Builder, y: Value) -> Value | None:

@@ -89,8 +89,7 @@ class AnotherDecision:
         """Towards where two classes tie."""
         if self._behind is None:
             raise EngineError("no gradient")
-        own = self._network.engine("cpu")
-        return self._behind.uphill(x, np.asarray(own.outputs(own.asarray(x)))[:, 0].astype(np.float64))
+        return self._behind.uphill(x)
 
     def confirm(self, x: Array, oldest: int) -> Finding | None:
         ours = float(self._network.reference.run_flat(x)[0])
