@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _EMPHASIS = 1024.0  # of atoms about inputs alone, where the others are to be as deep as can be
 _CHUNK_BYTES = 1 << 26  # arrays of one chunk, together; on a CPU larger ones are up to 1.3 times slower
+_DIVIDED_BYTES, _MOST_PARTS = 1 << 27, 8  # of a chunk that an engine divides, for each part that runs at once
 
 
 class Evaluation(NamedTuple):
@@ -312,5 +313,8 @@ class Values:
         if kind != "forward":
             rows = k * (m + c) if self.t > 1 or kind != "gradient" else 0
             numbers, inner = numbers + n + 2 * rows, 3 * inner
+        parts: int = getattr(self.engine, "parts", 0)
         room = max(_CHUNK_BYTES, (device_bytes(self.like) or 0) // 8)
+        if parts:  # the engine cuts for caches itself: of a chunk it holds what a reverse run reads of the forward one
+            room, inner = _DIVIDED_BYTES * min(parts, _MOST_PARTS), self.engine.lane_bytes
         return max(1, room // (inner + self.dtype.itemsize * numbers))

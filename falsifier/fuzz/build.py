@@ -22,8 +22,8 @@ from falsifier.fuzz.watch import Seen, Watch, Watching, run_in_parts
 from falsifier.input_file import read_text
 from falsifier.network import Network, load
 from falsifier.network.class_output import gives_class
-from falsifier.network.onnxruntime_engine import work_per_lane
 from falsifier.network.reference import TensorInfo
+from falsifier.network.work import work_per_lane
 
 Array = NDArray[Any]
 

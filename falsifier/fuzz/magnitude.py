@@ -17,8 +17,8 @@ from falsifier.fuzz.part import Part
 from falsifier.fuzz.sites import Site, sites
 from falsifier.network.adjoint import add_adjoint
 from falsifier.network.lowering import Lowered
-from falsifier.network.onnxruntime_engine import suggested_threads
 from falsifier.network.program import WINDOW, Builder, Value
+from falsifier.network.work import division
 
 Array = NDArray[Any]
 
@@ -37,7 +37,7 @@ class Magnitudes:
 
     def __init__(self, lowered: Lowered, threads: int | None = None) -> None:
         self._lowered = lowered
-        self._threads = threads or suggested_threads(lowered)
+        self._division = division(lowered, threads)
         build = lowered.builder.fork()
         self.sites: list[Site] = [s for s in sites(build.program) if s.value.dtype == lowered.dtype]
         if not self.sites:
@@ -49,7 +49,7 @@ class Magnitudes:
         values = picked[0]
         if len(picked) > 1:
             values = build.emit("Concat", picked, (len(picked),), axis=1)
-        self._values = Part(build.fork(), [lowered.x, element], [values], self._threads)
+        self._values = Part(build.fork(), [lowered.x, element], [values], self._division)
         gradient = add_adjoint(build, {values.name: weight}).get(lowered.x.name)
         if gradient is None:
             raise UnsupportedError("no gradient reaches the input")
@@ -57,7 +57,7 @@ class Magnitudes:
         windows = [program.values[WINDOW]] if WINDOW in program.values else []
         self._windows = [w.dtype for w in windows]
         inputs = [lowered.x, element, weight, *windows]
-        self._gradient = Part(build, inputs, [values, gradient], self._threads)
+        self._gradient = Part(build, inputs, [values, gradient], self._division)
 
     def _picked(self, build: Builder, at: int, element: Value) -> Value:
         """`[b, 1]`: the chosen element of a site."""
@@ -105,7 +105,7 @@ class Magnitudes:
             for column, op, source in zip(columns, ("ArgMax", "ArgMin", "ArgMin"), (flat, flat, size), strict=True):
                 column.append(build.emit(op, [source], (1,), np.int64, axis=1, keepdims=1))
         joined = [c[0] if len(c) == 1 else build.emit("Concat", c, (len(c),), np.int64, axis=1) for c in columns]
-        return Part(build, [self._lowered.x], joined, self._threads)
+        return Part(build, [self._lowered.x], joined, self._division)
 
 
 def magnitudes(lowered: Lowered) -> Magnitudes | None:

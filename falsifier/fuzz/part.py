@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from falsifier.errors import EngineError
 from falsifier.network import runtime
+from falsifier.network.division import Division
 from falsifier.network.onnx_graph import write_graph
 from falsifier.network.program import Builder, Value
 from falsifier.network.session import Session
@@ -14,23 +16,27 @@ from falsifier.network.session import Session
 class Part(Session):
     """A session for some values of a program. Raises EngineError where onnxruntime has no kernel for a primitive."""
 
-    def __init__(self, build: Builder, inputs: Sequence[Value], outputs: Sequence[Value], threads: int) -> None:
+    def __init__(self, build: Builder, inputs: Sequence[Value], outputs: Sequence[Value], division: Division) -> None:
         import onnxruntime
 
         outputs = [_own(build, v) for v in outputs]
         graph = write_graph(build.program, inputs, outputs)
-        options = runtime.session_options(threads)
-        # whatever the optimiser fuses or folds is gone from what is to be watched
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.add_session_config_entry("session.disable_quant_qdq", "1")
-        if graph.shared:
-            self._held = [onnxruntime.OrtValue.ortvalue_from_numpy(a) for a in graph.shared.values()]
-            options.add_external_initializers(list(graph.shared), self._held)
+        held = [onnxruntime.OrtValue.ortvalue_from_numpy(a) for a in graph.shared.values()]
+
+        def make(threads: int) -> Any:
+            options = runtime.session_options(threads)
+            # whatever the optimiser fuses or folds is gone from what is to be watched
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+            options.add_session_config_entry("session.disable_quant_qdq", "1")
+            if held:
+                options.add_external_initializers(list(graph.shared), held)
+            return onnxruntime.InferenceSession(graph.model, options, providers=["CPUExecutionProvider"])
+
+        self._held = held
         try:
-            session = onnxruntime.InferenceSession(graph.model, options, providers=["CPUExecutionProvider"])
+            super().__init__(make, division)
         except runtime.errors() as error:
             raise EngineError(f"onnxruntime does not take the watched program: {runtime.one_line(error)}") from error
-        super().__init__(session)
 
 
 def _own(build: Builder, value: Value) -> Value:

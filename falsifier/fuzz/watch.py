@@ -17,9 +17,9 @@ from falsifier.errors import EngineError, InputError
 from falsifier.fuzz.part import Part
 from falsifier.fuzz.rewriting import Watchable
 from falsifier.network.lowering import Lowered
-from falsifier.network.onnxruntime_engine import suggested_threads
 from falsifier.network.operators.elementwise import elementwise
 from falsifier.network.program import Builder, Value
+from falsifier.network.work import division
 
 Array = NDArray[Any]
 
@@ -81,7 +81,7 @@ class Watch:
         from falsifier.fuzz.rewriting import watchable
 
         self._lowered = lowered
-        self._threads = threads or suggested_threads(lowered)
+        self._division = division(lowered, threads)
         self._watchable: Watchable = watchable(lowered, halves)
         self._tensors: dict[str, Value] = {}
         for name in tensors:
@@ -131,7 +131,7 @@ class Watch:
         if self.watched:
             outputs.append(_broken(build, self.watched, self._watchable.zero_divisors))
         outputs += [self._watchable.value(v) for v in self._tensors.values()]
-        return Part(build, [self._lowered.x], outputs, self._threads)
+        return Part(build, [self._lowered.x], outputs, self._division)
 
     @cached_property
     def _kinds(self) -> Part:
@@ -141,7 +141,7 @@ class Watch:
         for op, of_zeros in (("IsNaN", _any), ("IsInf", _none)):
             found = [elementwise(build, op, _single(build, v), dtype=np.bool_) for v in self.watched]
             columns.append(_joined(build, [*(_any(build, f) for f in found), *(of_zeros(build, z) for z in zeros)]))
-        return Part(build, [self._lowered.x], columns, self._threads)
+        return Part(build, [self._lowered.x], columns, self._division)
 
 
 def _some(names: Any) -> list[str]:

@@ -15,33 +15,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.errors import EngineError, UnsupportedError
-from falsifier.machine import free_cores
 from falsifier.network import runtime
 from falsifier.network.adjoint import add_adjoint
 from falsifier.network.halves import halves
 from falsifier.network.lowering import Lowered
 from falsifier.network.objective_graph import HARD, ObjectiveValues, add_objective
 from falsifier.network.observation import Layer, Observer, Watch, layers_of, probes
-from falsifier.network.onnx_graph import SHARED_BYTES, Graph, write_graph, write_loop
+from falsifier.network.onnx_graph import Graph, write_graph, write_loop
 from falsifier.network.operators.elementwise import smallest_divisor
-from falsifier.network.program import WINDOW, Builder, Primitive, Value, needed_primitives
+from falsifier.network.program import WINDOW, Builder, Primitive, Value
 from falsifier.network.session import Session
 from falsifier.network.walk import Kind
+from falsifier.network.work import division, is_large, is_small, matrices
 from falsifier.objective import Ascent, ObjectiveForm, Reduction
 
 Array = NDArray[Any]
 
 _SEED = "seed"
-_SMALL = 1e6  # multiplications of a lane
-_LARGE = 1 << 24  # bytes of constants from which one session has all objectives that a search follows
-_HEAVY = 1 << 26  # bytes of matrices from which they are not copied
 
 
 class OnnxruntimeEngine:
     """A network as batches of flat points through onnxruntime on the CPU (`Engine`).
 
-    `threads`: by default one for small networks, else one per core that this process may keep busy. A run that does not
-    fit into memory raises MemoryError: the caller tries a smaller batch.
+    `threads`: by default one for small networks, else one per core that this process may keep busy. `parts`: how many
+    of a batch run at once, each on a thread of its own; 0 where batches stay whole. A run that does not fit into memory
+    raises MemoryError: the caller tries a smaller batch.
     """
 
     name = "onnxruntime"
@@ -53,15 +51,17 @@ class OnnxruntimeEngine:
         self.dtype = lowered.dtype
         self.n, self.m = lowered.n, lowered.m
         self.stepped, self.lane_bytes = lowered.stepped, lowered.lane_bytes
-        self.threads = threads or suggested_threads(lowered)
+        self._division = division(lowered, threads)
+        self.threads = self._division.threads
+        self.parts = self.threads if self._division.most else 0
         self.why_no_gradient: str | None = None
         self._shared: dict[int, tuple[Array, Any]] = {}
-        self._fed = _matrices(lowered)
+        self._fed = matrices(lowered)
         graph = write_graph(lowered.program, [lowered.x], [lowered.y], as_integers=True, fed=self._fed)
         self._forward = self._session(graph, fuse_integers=True)
         self._inner: dict[tuple[str, ...], Session] = {}
         self._ascents: dict[tuple[Reduction, ...], Session] = {}
-        self._large = sum(a.nbytes for a in lowered.program.constants.values()) >= _LARGE
+        self._large = is_large(lowered)
         self._walks: dict[Kind, Session] = {}
 
     @cached_property
@@ -149,11 +149,15 @@ class OnnxruntimeEngine:
             outputs = self.outputs(x)
             return outputs, self.vjp(x, seed(outputs), window)[1]
         first, second = self._halves
-        made = dict(zip(first.outputs, first.kept({self._lowered.x.name: x}), strict=True))
-        y: Array = made[self._lowered.y.name].numpy()
+        parts = self._division.parts(len(x))
+        feeds: list[dict[str, Any]] = [{self._lowered.x.name: x[part]} for part in parts]
+        made = [dict(zip(first.outputs, values, strict=True)) for values in first.kept(feeds)]
+        y = _joined([values[self._lowered.y.name].numpy() for values in made])
         scaled, exponent = _enlarged(self.asarray(seed(y)))
-        feed = {**made, self._lowered.x.name: x, _SEED: scaled, **self._window(len(x), window)}
-        gradient: Array = second.kept(feed)[0].numpy()
+        rows = {_SEED: scaled, **self._window(len(x), window)}
+        for feed, values, part in zip(feeds, made, parts, strict=True):
+            feed.update({**values, **{name: array[part] for name, array in rows.items()}})
+        gradient = _joined([values[0].numpy() for values in second.kept(feeds)])
         return y, gradient if exponent is None else np.ldexp(gradient, -exponent)
 
     def ascend(self, x: Array, objective: ObjectiveForm, window: Array | None = None) -> Ascent:
@@ -172,8 +176,12 @@ class OnnxruntimeEngine:
         return Ascent(y, slack, score, weight, _finite(gradient[0]) if gradient else np.zeros_like(x))
 
     def walk_session(self, kind: Kind) -> Session:
-        """What `walk` runs. Raises UnsupportedError where no gradient flows, EngineError where a kernel is missing."""
+        """What `walk` runs. Raises UnsupportedError where no gradient flows or a step's batch is better divided,
+        EngineError where a kernel is missing.
+        """
         if kind not in self._walks:
+            if self._division.most:
+                raise UnsupportedError("steps are divided among threads one by one")
             self._walks[kind] = self._session(self._adjoint.walk(kind))
         return self._walks[kind]
 
@@ -210,7 +218,7 @@ class OnnxruntimeEngine:
         gradient run has; and a small network, of which a run takes less than to hand over what halves share (0.1 ms).
         """
         rounded = any(p.op in ("QuantizeLinear", "DequantizeLinear") for p in self._lowered.program.primitives)
-        return rounded or work_per_lane(self._lowered) < _SMALL
+        return rounded or is_small(self._lowered)
 
     def _ascent(self, reduction: Reduction) -> Session:
         both = (Reduction.HINGE, Reduction.HARD)  # a large network is not held twice for them
@@ -243,7 +251,7 @@ class OnnxruntimeEngine:
 
         if any(p.op in ("Conv", "QuantizeLinear") for p in self._lowered.program.primitives):
             return GraphOptimizationLevel.ORT_ENABLE_ALL
-        if work_per_lane(self._lowered) < _SMALL:
+        if is_small(self._lowered):
             return GraphOptimizationLevel.ORT_DISABLE_ALL
         return GraphOptimizationLevel.ORT_ENABLE_BASIC
 
@@ -251,26 +259,30 @@ class OnnxruntimeEngine:
         """`fuse_integers`: let onnxruntime compute quantised layers with integers, as it does in the original."""
         import onnxruntime
 
-        options = runtime.session_options(self.threads)
-        options.graph_optimization_level = self._optimisation()
-        if not fuse_integers:
-            options.add_session_config_entry("session.disable_quant_qdq", "1")
-        if graph.shared:
-            names, held = [], []
-            for name, array in graph.shared.items():
-                if id(array) not in self._shared:
-                    self._shared[id(array)] = (array, onnxruntime.OrtValue.ortvalue_from_numpy(array))
-                names.append(name)
-                held.append(self._shared[id(array)][1])
-            options.add_external_initializers(names, held)
-        try:
+        names, held = [], []
+        for name, array in graph.shared.items():
+            if id(array) not in self._shared:
+                self._shared[id(array)] = (array, onnxruntime.OrtValue.ortvalue_from_numpy(array))
+            names.append(name)
+            held.append(self._shared[id(array)][1])
+
+        def make(threads: int) -> Any:
+            options = runtime.session_options(threads)
+            options.graph_optimization_level = self._optimisation()
+            if not fuse_integers:
+                options.add_session_config_entry("session.disable_quant_qdq", "1")
+            if names:
+                options.add_external_initializers(names, held)
             session = onnxruntime.InferenceSession(graph.model, options, providers=["CPUExecutionProvider"])
+            runtime.give_back(sum(array.nbytes for array in graph.shared.values()))
+            return session
+
+        try:
+            return Session(make, self._division, graph.fed)
         except runtime.errors() as error:
             if runtime.is_out_of_memory(error):
                 raise MemoryError(runtime.one_line(error)) from error
             raise EngineError(f"onnxruntime does not take the batched program: {runtime.one_line(error)}") from error
-        runtime.give_back(sum(array.nbytes for array in graph.shared.values()))
-        return Session(session, graph.fed)
 
 
 class _Adjoint:
@@ -347,6 +359,10 @@ def _finite(gradient: Array) -> Array:
     return np.where(np.isfinite(gradient), gradient, gradient.dtype.type(0))
 
 
+def _joined(rows: list[Array]) -> Array:
+    return rows[0] if len(rows) == 1 else np.concatenate(rows)
+
+
 def _enlarged(seed: Array) -> tuple[Array, Array | None]:
     """Seeds `[b, m]` times powers of two, `[b, 1]` exponents, so that no lane's are all tiny; None where none were.
 
@@ -359,42 +375,3 @@ def _enlarged(seed: Array) -> tuple[Array, Array | None]:
         return seed, None
     exponent = np.where(tiny, -np.frexp(largest)[1], 0)  # 0 of a seed of zeros
     return np.ldexp(seed, exponent), exponent
-
-
-def _matrices(lowered: Lowered) -> frozenset[str]:
-    """The names of large matrices that points are multiplied by, where these are so large that they are held once.
-
-    onnxruntime packs a matrix for its products: a copy for every session, and one for its transpose in the adjoint.
-    What is fed it takes where it lies.
-    """
-    constants, found = lowered.program.constants, dict[str, int]()
-    for primitive in lowered.program.primitives:
-        if primitive.op in ("Gemm", "MatMul") and primitive.inputs[1] in constants:
-            matrix = constants[primitive.inputs[1]]
-            if matrix.ndim == 2 and matrix.nbytes >= SHARED_BYTES:
-                found[primitive.inputs[1]] = matrix.nbytes
-    return frozenset(found if sum(found.values()) >= _HEAVY else ())
-
-
-def suggested_threads(lowered: Lowered) -> int:
-    """One thread where a lane is so little work that threads would mostly wait for one another, else one per core."""
-    return free_cores() if work_per_lane(lowered) >= _SMALL else 1
-
-
-def work_per_lane(lowered: Lowered) -> float:
-    """Multiplications of the products and convolutions of one lane."""
-    program = lowered.program
-    total = 0.0
-    for primitive in needed_primitives(program, [lowered.y.name]):
-        if primitive.op not in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
-            continue
-        x, y = program.values.get(primitive.inputs[0]), program.values[primitive.outputs[0]]
-        w = program.constants.get(primitive.inputs[1])
-        if primitive.op == "ConvTranspose" and x is not None and w is not None:
-            total += x.lead * math.prod(x.stored) * math.prod(w.shape[1:])
-        elif primitive.op == "Conv" and w is not None:
-            total += y.lead * math.prod(y.stored) * math.prod(w.shape[1:])
-        else:
-            inner = x.stored[-1] if x is not None else program.constants[primitive.inputs[0]].shape[-1]
-            total += y.lead * math.prod(y.stored) * inner
-    return total

@@ -10,7 +10,7 @@ from analytic_engine import AnalyticEngine
 from numpy.typing import NDArray
 from small_networks import AFFINE, KINKED, SMOOTH, read
 
-from falsifier.network import onnxruntime_engine
+from falsifier.network import work
 from falsifier.network.engine import Pulling, pulled
 from falsifier.network.lowering import lower
 from falsifier.network.onnxruntime_engine import OnnxruntimeEngine
@@ -30,7 +30,7 @@ STEPPED = """net (float[1,3] x) => (float[1,2] y) <float[3,4] v = {1.0,2.0,-1.0,
 @pytest.fixture
 def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small networks count as large ones."""
-    monkeypatch.setattr(onnxruntime_engine, "_SMALL", 0)
+    monkeypatch.setattr(work, "_SMALL", 0)
 
 
 def squared(y: Array) -> Array:

@@ -14,11 +14,13 @@ from onnx import helper, numpy_helper
 from small_networks import AFFINE, SMOOTH, read
 
 from falsifier.errors import EngineError
-from falsifier.network import onnxruntime_engine
+from falsifier.network import onnxruntime_engine, work
+from falsifier.network.division import Division
 from falsifier.network.lowering import lower
 from falsifier.network.onnx_graph import SHARED_BYTES, write_graph
-from falsifier.network.onnxruntime_engine import OnnxruntimeEngine, suggested_threads, work_per_lane
+from falsifier.network.onnxruntime_engine import OnnxruntimeEngine
 from falsifier.network.peeling import on_logits
+from falsifier.network.work import division, work_per_lane
 from falsifier.objective import ObjectiveForm, Reduction
 
 Array = NDArray[Any]
@@ -52,7 +54,7 @@ def formula(z: Array, real: Array, reduction: Reduction) -> tuple[Array, Array]:
 def test_ascend_is_the_formula_and_the_chain_rule(
     reduction: Reduction, shared_rows: bool, large: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(onnxruntime_engine, "_LARGE", 0 if large else np.inf)
+    monkeypatch.setattr(work, "_LARGE", 0 if large else np.inf)
     engine = engine_of("products and quotients")
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, (B, engine.n))
@@ -212,7 +214,7 @@ def test_a_large_network_has_one_session_for_both_reductions(monkeypatch: pytest
     made = sessions(monkeypatch)
     one = np.ones((1, 1), np.float32)
     for large, count in ((np.inf, 3), (0, 2)):
-        monkeypatch.setattr(onnxruntime_engine, "_LARGE", large)
+        monkeypatch.setattr(work, "_LARGE", large)
         made.clear()
         engine = OnnxruntimeEngine(lower(affine([[1.0, -1.0]])))
         for reduction in (Reduction.HINGE, Reduction.HARD, Reduction.HINGE):
@@ -228,7 +230,7 @@ def test_matrices_of_a_heavy_network_are_in_no_session(monkeypatch: pytest.Monke
     x, seed = rng.normal(size=(3, 130)).astype(np.float32), rng.normal(size=(3, 120)).astype(np.float32)
     form = ObjectiveForm(seed[:1, None], np.ones((3, 1), np.float32), np.ones((3, 1), np.float32), Reduction.HARD)
     plain = OnnxruntimeEngine(lowered)
-    monkeypatch.setattr(onnxruntime_engine, "_HEAVY", SHARED_BYTES)
+    monkeypatch.setattr(work, "_HEAVY", SHARED_BYTES)
     made = sessions(monkeypatch)
     heavy = OnnxruntimeEngine(lowered)
     np.testing.assert_allclose(heavy.outputs(x), plain.outputs(x), rtol=1e-5, atol=1e-5)
@@ -283,12 +285,12 @@ def test_a_run_that_fails_is_an_engine_error() -> None:
 
 
 def test_small_networks_get_one_thread_and_large_ones_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnxruntime_engine, "free_cores", lambda: 7)
+    monkeypatch.setattr(work, "free_cores", lambda: 7)
     small, large = lower(affine(np.ones((3, 5)))), lower(affine(np.ones((1000, 1200))))
     assert work_per_lane(small) == 15
     assert work_per_lane(large) == 1_200_000
-    assert suggested_threads(small) == 1
-    assert suggested_threads(large) == 7
+    assert division(small) == Division(1)
+    assert division(large).threads == 7
     assert OnnxruntimeEngine(small, threads=3).threads == 3
 
 
