@@ -1,7 +1,7 @@
 """How a batch is divided among threads, each of which runs parts of a few lanes on its own.
 
 A run that several threads share waits at every node for the last of them, and nodes that have one thread leave the
-others idle; parts meet at the end alone, and the tensors of a few lanes stay in a core's cache (docs/decisions/030).
+others idle; parts meet at the end alone, and the tensors of a few lanes stay in a core's cache (docs/decisions/026).
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
+_ENOUGH = 16  # lanes that are divided however many threads there are: parts of two beat as many threads inside a run
+
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
@@ -24,10 +26,12 @@ Result = TypeVar("Result")
 @dataclass(frozen=True)
 class Division:
     """threads: how many work for one batch; most: lanes of a part, 0 where batches stay whole, so that the threads
-    work inside of a run."""
+    work inside of a run; patience: how many lanes may run in batches too small for it before a session is made whose
+    threads do so all the same."""
 
     threads: int = 1
     most: int = 0
+    patience: int = 0
 
     @property
     def inside(self) -> int:
@@ -36,9 +40,10 @@ class Division:
 
     def parts(self, lanes: int) -> list[slice]:
         """A batch as parts that differ by one lane at most, as many for each thread; whole where it is too small."""
-        count = self.threads * math.ceil(lanes / (self.threads * self.most)) if self.most else 1
-        if lanes < 2 * self.threads or count < 2:
+        if not self.most or lanes < min(2 * self.threads, _ENOUGH):
             return [slice(0, lanes)]
+        threads = min(self.threads, lanes // 2)
+        count = threads * math.ceil(lanes / (threads * self.most))
         return [slice(lanes * i // count, lanes * (i + 1) // count) for i in range(count)]
 
     def each(self, parts: Sequence[Part], body: Callable[[Part], Result]) -> list[Result]:

@@ -151,13 +151,13 @@ class OnnxruntimeEngine:
         first, second = self._halves
         parts = self._division.parts(len(x))
         feeds: list[dict[str, Any]] = [{self._lowered.x.name: x[part]} for part in parts]
-        made = [dict(zip(first.outputs, values, strict=True)) for values in first.kept(feeds)]
+        made = [dict(zip(first.outputs, values, strict=True)) for values in first.kept(feeds, len(x))]
         y = _joined([values[self._lowered.y.name].numpy() for values in made])
         scaled, exponent = _enlarged(self.asarray(seed(y)))
         rows = {_SEED: scaled, **self._window(len(x), window)}
         for feed, values, part in zip(feeds, made, parts, strict=True):
             feed.update({**values, **{name: array[part] for name, array in rows.items()}})
-        gradient = _joined([values[0].numpy() for values in second.kept(feeds)])
+        gradient = _joined([values[0].numpy() for values in second.kept(feeds, len(x))])
         return y, gradient if exponent is None else np.ldexp(gradient, -exponent)
 
     def ascend(self, x: Array, objective: ObjectiveForm, window: Array | None = None) -> Ascent:

@@ -16,8 +16,6 @@ from falsifier.network.division import Division
 
 Array = NDArray[Any]
 
-_FEW_RUNS = 4  # of batches too small to divide, before a session is made whose threads work inside of a run
-
 
 class Session:
     """A session whose failures are this package's exceptions."""
@@ -35,7 +33,7 @@ class Session:
         self._session = make(division.inside)
         self._whole: Any = None  # what runs batches that are not divided, where that is another one
         self._make = make if division.inside < division.threads else None  # gives the one that is better at that
-        self._small_runs = 0
+        self._patience = division.patience
         inputs = self._session.get_inputs()
         self._inputs = {i.name for i in inputs}
         self._leads = {i.name: lead for i in inputs if (lead := _lead(i.shape))}
@@ -47,7 +45,7 @@ class Session:
         lanes = max((len(feed[name]) // lead for name, lead in self._leads.items()), default=0)
         parts = self._division.parts(lanes)
         if len(parts) == 1:
-            return self._plain(self._alone(), feed)
+            return self._plain(self._alone(lanes), feed)
         # of an input that has fewer rows all lanes read the same
         rows = {name: lead for name, lead in self._leads.items() if len(feed[name]) == lanes * lead}
 
@@ -58,17 +56,17 @@ class Session:
         results = self._division.each(parts, run)
         return [np.concatenate(rows) for rows in zip(*results, strict=True)]
 
-    def kept(self, feeds: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+    def kept(self, feeds: Sequence[Mapping[str, Any]], lanes: int) -> list[list[Any]]:
         """Results of every part of a batch as onnxruntime's own values, not copied; what is fed may be such values."""
         if len(feeds) == 1:
-            return [self._bound(self._alone(), feeds[0])]
+            return [self._bound(self._alone(lanes), feeds[0])]
         return self._division.each(feeds, lambda feed: self._bound(self._session, feed))
 
-    def _alone(self) -> Any:
-        """The session for a batch that is not divided. One that few such runs would pay for is not made."""
+    def _alone(self, lanes: int) -> Any:
+        """The session for a batch that is not divided. One that few such batches would pay for is not made."""
         if self._make is not None:
-            self._small_runs += 1
-            if self._small_runs > _FEW_RUNS:
+            self._patience -= lanes
+            if self._patience < 0:
                 with suppress(*runtime.errors()):  # the one that is there does as well
                     self._whole = self._make(self._division.threads)
                 self._make = None

@@ -15,6 +15,7 @@ _SMALL = 1e6  # multiplications of a lane
 _HEAVY = 1 << 26  # bytes of matrices from which they are not copied
 _PART = 1 << 24  # bytes of the tensors of a part's forward run
 _FEWEST, _MOST = 4, 64  # lanes of a part
+_SESSION = 1e9  # multiplications that take as long as to make a session, about
 
 
 def is_small(lowered: Lowered) -> bool:
@@ -30,12 +31,13 @@ def is_large(lowered: Lowered) -> bool:
 def division(lowered: Lowered, threads: int | None = None) -> Division:
     """How batches are divided: one thread for small networks; else one per core that this process may keep busy, each
     with parts of as many lanes as stay in a cache. Runs of large networks stay whole: their threads work inside."""
-    if is_small(lowered):
+    work = work_per_lane(lowered)
+    if work < _SMALL:
         return Division(threads or 1)
     count = threads or free_cores()
     if is_large(lowered):
         return Division(count)
-    return Division(count, min(max(_PART // max(lowered.lane_bytes, 1), _FEWEST), _MOST))
+    return Division(count, min(max(_PART // max(lowered.lane_bytes, 1), _FEWEST), _MOST), int(_SESSION / max(work, 1)))
 
 
 def matrices(lowered: Lowered) -> frozenset[str]:

@@ -47,21 +47,22 @@ def same(mine: Array, theirs: Array) -> None:
     np.testing.assert_allclose(mine, theirs, rtol=tight, atol=tight)
 
 
-def test_parts_cover_a_batch_evenly() -> None:
-    division = Division(3, 7)
-    for lanes in range(1, 200):
+@pytest.mark.parametrize("threads", [1, 2, 3, 16, 64])
+def test_parts_cover_a_batch_evenly(threads: int) -> None:
+    division = Division(threads, 7)
+    for lanes in range(1, 300):
         parts = division.parts(lanes)
         assert [i for part in parts for i in range(part.start, part.stop)] == list(range(lanes))
         sizes = [part.stop - part.start for part in parts]
         assert max(sizes) - min(sizes) <= 1
-        if lanes < 6:
+        if lanes < min(2 * threads, 16):
             assert len(parts) == 1
         else:
-            assert len(parts) % 3 == 0
+            assert len(parts) % min(threads, lanes // 2) == 0
             assert max(sizes) <= 7
+            assert lanes < 2 or min(sizes) >= 2 or threads == 1
     assert division.parts(0) == [slice(0, 0)]
-    assert Division(3).parts(99) == [slice(0, 99)]
-    assert [p.stop - p.start for p in Division(1, 7).parts(15)] == [5, 5, 5]
+    assert Division(threads).parts(99) == [slice(0, 99)]
 
 
 def test_results_come_in_the_order_of_the_parts() -> None:
@@ -152,17 +153,18 @@ def test_windows_and_observed_tensors_are_divided(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.usefixtures("divided")
-def test_a_few_small_batches_make_no_further_session() -> None:
-    engine = OnnxruntimeEngine(lower(AFFINE["flatten at axis 0"]), THREADS)
-    session, lane = engine._forward, np.ones((1, 2), np.float32)
-    first = engine.outputs(lane)
-    for _ in range(3):
-        engine.outputs(lane)
-        engine.outputs(np.ones((B, 2), np.float32))
+def test_a_few_small_batches_make_no_further_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    lowered = lower(AFFINE["flatten at axis 0"])
+    monkeypatch.setattr(work, "_SESSION", 10 * work.work_per_lane(lowered))
+    engine = OnnxruntimeEngine(lowered, THREADS)
+    session, lanes = engine._forward, np.ones((5, 2), np.float32)
+    first = engine.outputs(lanes)
+    engine.outputs(np.ones((B, 2), np.float32))
+    engine.outputs(lanes)
     assert session._whole is None
-    same(engine.outputs(lane), first)
+    same(engine.outputs(lanes), first)
     assert session._whole is not None
-    same(engine.outputs(lane), first)
+    same(engine.outputs(lanes), first)
 
 
 @pytest.mark.usefixtures("divided")
