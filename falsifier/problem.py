@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from falsifier.aims import Aim
-from falsifier.arrays import Array, add_columns, arange, full, gather, is_numpy
+from falsifier.arrays import Array, add_columns, arange, finite, full, gather, is_numpy
 from falsifier.chunks import Column
 from falsifier.network.engine import pulled
 from falsifier.objective import ObjectiveForm, Reduction
@@ -135,8 +135,7 @@ class Problem(Values):
 
     def _finite(self, gradient: Array) -> Array:
         """The gradient `[b, f]` by the free inputs of one `[b, n]`, 0 where it is not finite."""
-        gradient = self.domain.pull(gradient)
-        return self.xp.where(self.xp.isfinite(gradient), gradient, full((1, 1), 0.0, gradient))
+        return finite(self.domain.pull(gradient))
 
     def row_scale(self, points: Array, target: Array) -> Array:
         """Scales `[b, k]` that make atoms comparable: 1 / (L1 norm of an atom's gradient times the box's width), 0

@@ -186,3 +186,12 @@ def test_out_of_memory_is_recognised() -> None:
     assert arrays.is_out_of_memory(OutOfMemoryError())
     assert arrays.is_out_of_memory(RuntimeError("Failed to allocate memory for requested buffer of size 8"))
     assert not arrays.is_out_of_memory(RuntimeError("shapes differ"))
+
+
+@both
+@pytest.mark.parametrize("row", [[1.0, -2.0], [1.0, np.nan], [np.inf, 3e38], [-np.inf, np.nan], [3e38, -3e38]])
+def test_what_is_not_finite_becomes_zero(kind: Kind, row: list[float]) -> None:
+    x = np.array([row, [0.0, 5.0]], np.float32)
+    found = back(arrays.finite(kind(x)))
+    assert found.dtype == np.float32
+    assert found.tolist() == np.where(np.isfinite(x), x, 0).tolist()

@@ -20,6 +20,7 @@ from falsifier.arrays.basic import copy_rows as copy_rows
 from falsifier.arrays.basic import copy_where as copy_where
 from falsifier.arrays.basic import device_bytes as device_bytes
 from falsifier.arrays.basic import distinct as distinct
+from falsifier.arrays.basic import finite as finite
 from falsifier.arrays.basic import full as full
 from falsifier.arrays.basic import gather as gather
 from falsifier.arrays.basic import is_numpy as is_numpy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -189,6 +190,17 @@ def clip_into(x: Array, lower: Array, upper: Array) -> Array:
         return x.clamp_(lower, upper)
     np.maximum(x, lower, out=x)  # twice as fast as numpy's clip
     return np.minimum(x, upper, out=x)
+
+
+def finite(x: Array) -> Array:
+    """`x` with 0 in place of NaN and infinities; `x` itself where there are none on the host."""
+    if not is_numpy(x):
+        return x.nan_to_num(0.0, 0.0, 0.0)
+    flat = x.reshape(-1)
+    with np.errstate(all="ignore"):  # a sum of squares tells at once, in a sixth of the time
+        if math.isfinite(flat @ flat):
+            return x
+    return np.where(np.isfinite(x), x, x.dtype.type(0))
 
 
 def row_blocks(x: Array) -> list[slice]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier.arrays import finite
 from falsifier.errors import EngineError, UnsupportedError
 from falsifier.network.adjoint import add_adjoint
 from falsifier.network.halves import halves
@@ -21,7 +22,7 @@ from falsifier.network.lowering import Lowered
 from falsifier.network.observation import Layer, Observer, Watch, layers_of, probes
 from falsifier.network.program import WINDOW, Value
 from falsifier.network.torch_device import memory_guard, prepare_torch, resolve_device
-from falsifier.network.torch_objective import finite, output_seed, reduce, slacks
+from falsifier.network.torch_objective import output_seed, reduce, slacks
 from falsifier.network.torch_plan import Constants, Plan, as_tensor
 from falsifier.objective import Ascent, ObjectiveForm
 

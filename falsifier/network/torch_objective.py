@@ -46,11 +46,6 @@ def reduce(objective: ObjectiveForm, slack: Tensor) -> tuple[Tensor, Tensor]:
     return score[:, 0], torch.where(usable, share * objective.scale, 0)
 
 
-def finite(gradient: Tensor) -> Tensor:
-    """A gradient with 0 in place of NaN and infinities, which would carry a lane out of every box."""
-    return gradient.nan_to_num(0.0, 0.0, 0.0)
-
-
 def output_seed(objective: ObjectiveForm, weight: Tensor) -> Tensor:
     """The derivative of the score by each output, `[b, m]`, from that by each slack, `[b, k]`."""
     rows = objective.rows
