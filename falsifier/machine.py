@@ -12,6 +12,7 @@ from pathlib import Path
 _GROUPS = Path("/sys/fs/cgroup")
 _PROC = Path("/proc")
 _DEATH = 1  # PR_SET_PDEATHSIG
+_LIBRARIES = {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"}  # what numpy's BLAS asks for its number of threads
 _share: int | None = None  # of the cores, where several processes agreed on one
 
 
@@ -21,9 +22,17 @@ def free_cores() -> int:
 
     The one place that knows: threads, workers and companions all follow it.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    limits = [cores, _share, *map(_quota, _groups("cpu"))]
+    limits = [_affinity(), _share, *map(_quota, _groups("cpu"))]
     return max(1, min(limit for limit in limits if limit is not None))
+
+
+def limit_libraries() -> None:
+    """Keep libraries that start a thread for every core of the CPU affinity, as numpy's BLAS does when it is imported,
+    within what control groups leave: more threads than that stand still in turns. What the user said holds.
+    """
+    cores = free_cores()
+    if not _LIBRARIES & os.environ.keys() and cores < _affinity():
+        os.environ["OPENBLAS_NUM_THREADS"] = str(cores)
 
 
 def take_share(cores: int) -> None:
@@ -91,6 +100,10 @@ def prefer_for_killing(points: int) -> None:
     """Where memory runs out, let the kernel end this process rather than the one that started it. points: of 1000."""
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write(str(points))
+
+
+def _affinity() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _groups(controller: str) -> Iterator[Path]:

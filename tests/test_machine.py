@@ -67,6 +67,24 @@ def test_a_share_that_was_taken_counts(tree: Path, monkeypatch: pytest.MonkeyPat
     assert machine.free_cores() == 2
 
 
+@pytest.mark.parametrize(
+    ("said", "quota", "expected"),
+    [
+        ({}, "max", {}),
+        ({}, "300000", {"OPENBLAS_NUM_THREADS": "3"}),
+        ({"OMP_NUM_THREADS": "5"}, "300000", {"OMP_NUM_THREADS": "5"}),
+        ({"OPENBLAS_NUM_THREADS": "5"}, "300000", {"OPENBLAS_NUM_THREADS": "5"}),
+    ],
+)
+def test_libraries_keep_within_the_quota(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, said: dict[str, str], quota: str, expected: dict[str, str]
+) -> None:
+    write(tree / "groups" / "cpu.max", f"{quota} 100000\n")
+    monkeypatch.setattr(os, "environ", dict(said))
+    machine.limit_libraries()
+    assert os.environ == expected
+
+
 def test_nothing_else_counts_cores() -> None:
     """A second count would know nothing of quotas."""
     package = Path(machine.__file__).parent

@@ -110,6 +110,9 @@ def _run(command: str, words: list[str], started: float) -> int:
     """Import and run one command."""
     from importlib import import_module
 
+    from falsifier.machine import limit_libraries
+
+    limit_libraries()
     return reported(lambda: import_module(f"falsifier.cli.{command}").run(words, started))
 
 
