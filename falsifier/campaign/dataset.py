@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.arrays import to_host
-from falsifier.campaign.plan import DEFAULT_TIMEOUT, Job, stem_of
+from falsifier.campaign.plan import DEFAULT_TIMEOUT, Job, Question, stem_of
 from falsifier.campaign.sample_query import Declared, query_tree
 from falsifier.errors import InputError
 from falsifier.instance import NamedNetwork
@@ -337,17 +337,37 @@ def jobs_of(data: DataSet, model: str, timeout: float | None, category: str | No
 
 
 def write_queries(jobs: Sequence[Job], folder: Path, model: Path) -> None:
-    """The questions as files, and an instances.csv of them. Raises InputError where they cannot be written."""
+    """The questions as files, and an instances.csv of them; files that hold them already stay as they are.
+
+    Raises InputError where they cannot be written, and before anything is where a file holds something else.
+    """
     import os
 
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         network = os.path.relpath(model, folder)
-        rows = []
-        for job in jobs:
-            assert isinstance(job.question, Sample)
-            replace(folder / job.vnnlib, job.question.data.text(job.question.index))
-            rows.append(f"{network},{job.vnnlib},{job.limit:g}\n")
-        replace(folder / "instances.csv", "".join(rows))
+        rows = "".join(f"{network},{job.vnnlib},{job.limit:g}\n" for job in jobs)
+        wanted = [*((folder / job.vnnlib, job.question) for job in jobs), (folder / "instances.csv", rows)]
+        missing = [(path, content) for path, content in wanted if not _held(path, content)]
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, content in missing:
+            replace(path, _text(content))
     except OSError as error:
         raise InputError(f"{folder}: the queries cannot be written: {error.strerror}") from None
+
+
+def _held(path: Path, content: Question | str | None) -> bool:
+    """Whether a file holds a content; False where it is not there. Raises InputError where it holds something else."""
+    if not path.exists():
+        return False
+    if not path.is_file() or path.read_bytes() != _text(content).encode():
+        raise InputError(
+            f"--as-vnnlib {path.parent}: holds another {path.name}, which would be lost: name another folder"
+        )
+    return True
+
+
+def _text(content: Question | str | None) -> str:
+    if isinstance(content, str):
+        return content
+    assert isinstance(content, Sample)
+    return content.data.text(content.index)

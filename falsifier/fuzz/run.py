@@ -22,7 +22,7 @@ from falsifier.fuzz.fuzzer import Fuzzer
 from falsifier.fuzz.hit import Hit, read_record
 from falsifier.fuzz.loop import Loop, Progress
 from falsifier.fuzz.settings import Settings
-from falsifier.fuzz.store import HITS, Store
+from falsifier.fuzz.store import HITS, REPORT, Store
 
 
 class Stop(Enum):
@@ -155,7 +155,7 @@ def run(fuzzer: Fuzzer, told: Callable[[Progress, Findings], None] | None = None
         store.tick(loop.progress, force=True)
         report.records = store.hits()
         store.close()
-        output_file.write(store.folder / "report.json", json.dumps(report.to_json(), indent=1) + "\n")
+        output_file.write(store.folder / REPORT, json.dumps(report.to_json(), indent=1) + "\n")
     return report
 
 
