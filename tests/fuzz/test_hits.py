@@ -173,6 +173,15 @@ def test_minimising_is_deterministic_and_bounded() -> None:
     np.testing.assert_array_equal(small, again)
 
 
+def test_minimising_stays_within_the_radius() -> None:
+    """Rounding to fewer digits is no way out of the ball."""
+    start = np.array([[-0.39, 0.61]], np.float32)
+    space = make_space([TensorInfo("X", (1, 2), np.dtype(np.float32))], starts=start, radius=0.5)
+    small = Minimiser(space, lambda x: bool(x[0] < -0.8)).minimise(np.array([-0.88, 0.9], np.float32), start[0])
+    assert small[0] < -0.8
+    assert np.abs(small.astype(np.float64) - start[0]).max() <= 0.5
+
+
 def test_folders_without_hits_are_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no such folder"):
         hit_folders(tmp_path / "nothing")
