@@ -218,5 +218,5 @@ def _match_type(query: Query, variable: Variable, dtype: np.dtype[Any]) -> None:
     if variable.dtype not in (_REAL, dtype.name):
         raise InputError(
             f"{query.origin}: {variable.name} is declared {variable.dtype}, the ONNX tensor has {dtype.name}: "
-            f"declare it {dtype.name} or real"
+            f"declare it {'' if dtype.kind == 'b' else f'{dtype.name} or '}real"
         )
