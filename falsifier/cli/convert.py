@@ -33,7 +33,7 @@ def run(words: list[str], started: float) -> int:
     if options.output is None:
         print(text, end="")
         return 0
-    output_file.write(options.output, text)
+    output_file.write(options.output, text, "the query (--output)")
     return 0
 
 

@@ -48,7 +48,7 @@ def run(words: list[str], started: float) -> int:
             for note in report.notes[len(fuzzer.notes) :]:
                 print(f"falsifier: {note}", file=sys.stderr)
         if options.json is not None:
-            output_file.write(options.json, json.dumps(report.to_json(), indent=1) + "\n")
+            output_file.write(options.json, json.dumps(report.to_json(), indent=1) + "\n", "the report (--json)")
     return 1 if options.exit_code and report.hits else 0
 
 

@@ -56,7 +56,7 @@ def run(words: list[str], started: float) -> int:
             print(f"{one.outcome.value}: {one.summary} [{one.folder}]" + (f": {one.text}" if one.text else ""))
         print(f"{count} of {len(found)} hits reproduce" + (f", {broken} cannot be run" if broken else ""))
         if options.json is not None:
-            output_file.write(options.json, _json(found) + "\n")
+            output_file.write(options.json, _json(found) + "\n", "the outcomes (--json)")
     return 1 if count else 2 if broken else 0
 
 
