@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from falsifier.arrays import to_host
 from falsifier.campaign.plan import DEFAULT_TIMEOUT, Job, stem_of
 from falsifier.campaign.sample_query import Declared, query_tree
+from falsifier.counted import counted
 from falsifier.errors import InputError
 from falsifier.instance import NamedNetwork
 from falsifier.numpy_file import numpy_file
@@ -80,7 +81,7 @@ class DataSet:
             raise InputError(f"{network.origin}: a data set needs a network with one input, of a float type")
         if x.shape[1] != reference.n:
             raise InputError(
-                f"{origin}: a sample holds {x.shape[1]} values, {network.origin} takes {reference.n} "
+                f"{origin}: a sample holds {counted(x.shape[1], 'value')}, {network.origin} takes {reference.n} "
                 f"{list(reference.inputs[0].shape)}"
             )
         self.x, self.setting, self.origin = x, setting, origin
@@ -101,7 +102,7 @@ class DataSet:
         except ValueError:
             shape = list(setting.radius.shape)
             raise InputError(
-                f"{origin}: a radius of shape {shape} does not fit samples of {x.shape[1]} values"
+                f"{origin}: a radius of shape {shape} does not fit samples of {counted(x.shape[1], 'value')}"
             ) from None
         if setting.clip is not None:
             self._demand_within_reach(*setting.clip)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from falsifier import output_file
 from falsifier.cli.arguments import Parser, input_shape, non_negative_int, positive_int
 from falsifier.cli.outputs import demand_others
+from falsifier.counted import counted
 from falsifier.errors import InputError
 
 if TYPE_CHECKING:
@@ -116,9 +117,9 @@ def _print(report: Report) -> None:
     p = report.progress
     earlier = len(report.records) - len(report.hits)
     known = f" beside {earlier} of earlier runs" if earlier > 0 else ""
-    refused = f", {report.refused} candidates not confirmed" if report.refused else ""
+    refused = f", {counted(report.refused, 'candidate')} not confirmed" if report.refused else ""
     print(
-        f"{len(report.hits)} {'cause' if len(report.hits) == 1 else 'causes'}{known} in {p.evaluations} evaluations, "
+        f"{counted(len(report.hits), 'cause')}{known} in {counted(p.evaluations, 'evaluation')}, "
         f"{p.evaluations / max(report.seconds, 1e-9):.0f}/s{refused}: {report.stop.value}"
     )
 

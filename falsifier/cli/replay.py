@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from falsifier import output_file
 from falsifier.cli.arguments import Parser
 from falsifier.cli.outputs import demand_others
+from falsifier.counted import counted
 from falsifier.errors import InputError
 
 if TYPE_CHECKING:
@@ -54,7 +55,10 @@ def run(words: list[str], started: float) -> int:
     else:
         for one in found:
             print(f"{one.outcome.value}: {one.summary} [{one.folder}]" + (f": {one.text}" if one.text else ""))
-        print(f"{count} of {len(found)} hits reproduce" + (f", {broken} cannot be run" if broken else ""))
+        print(
+            f"{count} of {counted(len(found), 'hit')} reproduce{'s' * (count == 1)}"
+            + (f", {broken} cannot be run" if broken else "")
+        )
         if options.json is not None:
             output_file.write(options.json, _json(found) + "\n", "the outcomes (--json)")
     return 1 if count else 2 if broken else 0

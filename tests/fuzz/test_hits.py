@@ -124,7 +124,7 @@ def test_a_hit_that_was_moved_away_from_its_model(tmp_path: Path, capsys: pytest
     assert main(["replay", str(folder)]) == 2
     out = capsys.readouterr().out
     assert "model.onnx: there is no such model: say where it is with --model FILE" in out
-    assert "0 of 1 hits reproduce, 1 cannot be run" in out
+    assert "0 of 1 hit reproduce, 1 cannot be run" in out
     assert main(["replay", str(folder), "--model", str(tmp_path / "model.onnx")]) == 1
 
 
