@@ -11,12 +11,15 @@ from pathlib import Path
 from falsifier.errors import InputError
 
 
-def write(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Let a file, or what a symbolic link leads to, hold a content. Raises InputError where it cannot be written."""
+def write(path: str | os.PathLike[str], content: str | bytes, what: str = "it") -> None:
+    """Let a file, or what a symbolic link leads to, hold a content. Raises InputError where it cannot be written.
+
+    what: what a message calls the content.
+    """
     try:
         replace(real(path), content)
     except (OSError, ValueError) as error:
-        raise unwritable(path, error) from None
+        raise unwritable(path, error, what) from None
 
 
 def replace(path: Path, content: str | bytes) -> None:

@@ -118,7 +118,7 @@ MISTAKES: dict[str, Mistake] = {
     # what the model does not have
     "too many inputs": one(
         "(<= X_f[0,0] 1.0)",
-        r"net.onnx: the model has 1 inputs, the query declares 2",
+        r"net.onnx: the model has 1 input, the query declares 2",
         F.replace("(declare-output", "(declare-input W float32 [1]) (declare-output"),
     ),
     "wrong size": one(

@@ -3,6 +3,10 @@
 # Leaves sat (with a witness), unsat, unknown, timeout or error in RESULTS and exits with 0. Settings: settings.sh.
 { set +x; } 2>/dev/null
 here=${BASH_SOURCE[0]%/*} onnx=$3 vnnlib=$4 results=${5%$'\r'} timeout=$6 status=0 worker='' stopped=''
+if [[ $results -ef ${vnnlib%$'\r'} || $results -ef ${onnx%$'\r'} ]]; then
+    echo "run_instance.sh: the results file '$results' is a file of the instance, which would be lost: name another" >&2
+    exit 1
+fi
 # a valid answer stands before anything can go wrong, and no answer of an earlier run survives
 { echo unknown >"$results"; } 2>/dev/null || { echo "run_instance.sh: cannot write the results file '$results'" >&2; exit 1; }
 trap 'stopped=${stopped:-$SECONDS}; kill -TERM $worker 2>/dev/null' TERM INT HUP

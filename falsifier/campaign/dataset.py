@@ -2,7 +2,7 @@
 
 Each has a query all the same, an exact VNN-LIB text made when somebody asks for it: a witness is confirmed by the same
 door as any other, and other tools can be given the same question. The text is of version 1.0, or 2.0 where the network
-leaves its shape open, which only 2.0 can state. The search gets its targets from the arrays.
+leaves its shape open or has several outputs, which only 2.0 can state. The search gets its targets from the arrays.
 
 Axes: N sample, n flat input, m flat output.
 """
@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from falsifier.arrays import to_host
 from falsifier.campaign.plan import DEFAULT_TIMEOUT, Job, stem_of
 from falsifier.campaign.sample_query import Declared, query_tree
+from falsifier.counted import counted
 from falsifier.errors import InputError
 from falsifier.instance import NamedNetwork
 from falsifier.numpy_file import numpy_file
-from falsifier.output_file import replace
 from falsifier.query.write import write
 from falsifier.spec import Rounding, Spec
 from falsifier.spec.samples import Comparison, Region, sample_spec
@@ -64,45 +64,53 @@ class DataSet:
     """Samples x `[N, n]` (float64) with labels y `[N]`, bound to a network."""
 
     def __init__(
-        self, x: NDArray[np.float64], y: NDArray[np.int64] | None, setting: Setting, network: Network, origin: str
+        self,
+        x: NDArray[np.float64],
+        y: NDArray[np.int64] | None,
+        setting: Setting,
+        network: Network,
+        origin: str,
+        known: NDArray[Any] | None = None,
     ) -> None:
-        """y: None for the network's own predictions. Raises InputError for what does not fit the network."""
+        """y: None for the network's own predictions; known: the outputs of the samples, `[N, m]`, where they are.
+
+        Raises InputError for what does not fit the network.
+        """
         reference = network.reference
         if len(reference.inputs) != 1 or reference.inputs[0].dtype.kind != "f":
             raise InputError(f"{network.origin}: a data set needs a network with one input, of a float type")
         if x.shape[1] != reference.n:
             raise InputError(
-                f"{origin}: a sample holds {x.shape[1]} values, {network.origin} takes {reference.n} "
+                f"{origin}: a sample holds {counted(x.shape[1], 'value')}, {network.origin} takes {reference.n} "
                 f"{list(reference.inputs[0].shape)}"
             )
         self.x, self.setting, self.origin = x, setting, origin
         self.m, self.dtype = reference.m, reference.dtype
-        if network.shapes is not None and len(reference.outputs) > 1:
-            raise InputError(f"{network.origin}: leaves its shape open and has several outputs: not supported")
-        version_2 = network.shapes is not None  # it had to be told a shape, which only 2.0 can state
-        outputs = reference.outputs[0].shape if version_2 else (self.m,)
-        given = str(reference.outputs[0].dtype) if version_2 else ""
-        self.declared = Declared(reference.inputs[0].shape, outputs, str(reference.inputs[0].dtype), version_2, given)
+        first, *rest = reference.outputs
+        # a shape that it had to be told, and several outputs, only 2.0 can state
+        version_2 = network.shapes is not None or bool(rest)
+        self.declared = Declared(
+            reference.inputs[0].shape,
+            first.shape if version_2 else (self.m,),
+            str(reference.inputs[0].dtype),
+            version_2,
+            str(first.dtype) if version_2 else "",
+            tuple((output.shape, str(output.dtype)) for output in rest),
+        )
         try:
             self.radius: NDArray[np.float64] = np.broadcast_to(setting.radius, x.shape)
         except ValueError:
             shape = list(setting.radius.shape)
             raise InputError(
-                f"{origin}: a radius of shape {shape} does not fit samples of {x.shape[1]} values"
+                f"{origin}: a radius of shape {shape} does not fit samples of {counted(x.shape[1], 'value')}"
             ) from None
         if setting.clip is not None:
             self._demand_within_reach(*setting.clip)
         self.least = None if reference.outputs[0].dtype.kind not in "ub" else 0
-        self.is_class = False
-        if setting.property is not Property.RANGE and self.m < 2:
-            from falsifier.network.class_output import gives_class
-
-            self.is_class = gives_class(network)
-            if not self.is_class:
-                raise InputError(f"{network.origin}: one output has no classes: use the property range")
-            if setting.property is Property.MARGIN:
-                raise InputError(f"{network.origin}: gives a class without scores: use the property top1")
-        self.y = self._labels(y, network)
+        self.is_class, self.scores = False, self.m
+        if setting.property is not Property.RANGE:
+            self._find_scores(network)
+        self.y = self._labels(y, network, known)
         self._numbers = np.arange(len(x))
         self._comparisons: dict[int, tuple[Comparison, ...]] = {}
 
@@ -119,37 +127,55 @@ class DataSet:
                 "scale the data as the network takes it"
             )
 
-    def _labels(self, y: NDArray[np.int64] | None, network: Network) -> NDArray[np.int64]:
+    def _find_scores(self, network: Network) -> None:
+        """Whether the first output is the class, else how many of the flat outputs are scores of classes.
+
+        They are the first output's: what lies behind it, such as a label beside probabilities, is no score.
+        """
+        from falsifier.network.class_output import class_elements, gives_class
+
+        first = network.reference.outputs[0]
+        self.is_class = first.size == 1 and gives_class(network)
+        if self.is_class and self.setting.property is Property.MARGIN:
+            more = "its first output is a class" if self.m > 1 else "gives a class"
+            raise InputError(f"{network.origin}: {more} without scores: use the property top1")
+        if first.dtype.kind in "iu" and (maps := class_elements(network)) > 1:
+            raise InputError(
+                f"{network.origin}: gives {maps} classes for a sample, not scores of one: use the property range, or "
+                "falsifier fuzz --objective top1"
+            )
+        if not self.is_class and self.m < 2:
+            raise InputError(f"{network.origin}: one output has no classes: use the property range")
+        self.scores = first.size if first.size > 1 else self.m
+
+    def _labels(self, y: NDArray[np.int64] | None, network: Network, known: NDArray[Any] | None) -> NDArray[np.int64]:
         if self.setting.property is Property.RANGE:
             return np.zeros(len(self.x), np.int64)
-        if self.is_class:
-            return self._classes(y, network)
         if y is None:
-            found: NDArray[np.int64] = np.argmax(predictions(network, self.x), axis=1).astype(np.int64)
-            return found
+            return self._own_labels(predictions(network, self.x) if known is None else known, network)
         self._demand_one_each(y)
-        if np.any((y < 0) | (y >= self.m)):
+        if not self.is_class and np.any((y < 0) | (y >= self.scores)):
             raise InputError(
-                f"{self.origin}: y holds labels outside 0 .. {self.m - 1}, the outputs of {network.origin}"
+                f"{self.origin}: y holds labels outside 0 .. {self.scores - 1}, the scores of {network.origin}"
             )
         return y
+
+    def _own_labels(self, outputs: NDArray[Any], network: Network) -> NDArray[np.int64]:
+        """What the network says of the samples itself, by its outputs `[N, m]`."""
+        if not self.is_class:
+            found: NDArray[np.int64] = np.argmax(outputs[:, : self.scores], axis=1).astype(np.int64)
+            return found
+        classes = outputs[:, 0]
+        labels: NDArray[np.int64] = np.nan_to_num(classes).astype(np.int64)
+        if np.any(labels != classes):
+            raise InputError(f"{network.origin}: gives classes that are not whole numbers: use the property range")
+        return labels
 
     def _demand_one_each(self, y: NDArray[np.int64]) -> None:
         if y.shape != (len(self.x),):
             raise InputError(
                 f"{self.origin}: y has shape {list(y.shape)}, one label for each of {len(self.x)} is needed"
             )
-
-    def _classes(self, y: NDArray[np.int64] | None, network: Network) -> NDArray[np.int64]:
-        """Labels for a network whose output is the class."""
-        if y is not None:
-            self._demand_one_each(y)
-            return y
-        found = predictions(network, self.x)[:, 0]
-        labels: NDArray[np.int64] = np.nan_to_num(found).astype(np.int64)
-        if np.any(labels != found):
-            raise InputError(f"{network.origin}: gives classes that are not whole numbers: use the property range")
-        return labels
 
     def fit(self, network: Network) -> Network:
         """The network, opened anew, with the shape that the samples have where it leaves its own open."""
@@ -182,9 +208,9 @@ class DataSet:
             low, high = setting.range
             for j in range(self.m):
                 if math.isfinite(low):
-                    yield Comparison(None, j, -low, strict=True)
+                    yield Comparison(None, j, -self.declared.lower(j, low), strict=True)
                 if math.isfinite(high):
-                    yield Comparison(j, None, high, strict=True)
+                    yield Comparison(j, None, self.declared.upper(j, high), strict=True)
             return
         if self.is_class:  # strict comparisons with the label would be met by it under the published rule of 1.0
             if self.least is None or label > self.least:
@@ -193,7 +219,7 @@ class DataSet:
             return
         strict = setting.property is Property.MARGIN
         bound = -setting.margin if strict else 0.0
-        for j in range(self.m):
+        for j in range(self.scores):
             if j != label:
                 yield Comparison(j, label, bound, strict)
 
@@ -222,7 +248,9 @@ class Sample:
     @property
     def digest(self) -> str:
         data, region, setting = self.data, self.data.region(self.index), self.data.setting
-        asked = (setting.property.value, setting.margin, setting.range, int(data.y[self.index]))
+        asked: tuple[Any, ...] = (setting.property.value, setting.margin, setting.range, int(data.y[self.index]))
+        if data.declared.more:
+            asked += (data.declared.result, data.declared.more)
         digest = hashlib.sha256(repr((data.declared, data.dtype, *asked)).encode())
         for side in (region.lower, region.upper):
             digest.update(side.tobytes())
@@ -334,20 +362,3 @@ def jobs_of(data: DataSet, model: str, timeout: float | None, category: str | No
         )
         for i in range(len(data))
     ]
-
-
-def write_queries(jobs: Sequence[Job], folder: Path, model: Path) -> None:
-    """The questions as files, and an instances.csv of them. Raises InputError where they cannot be written."""
-    import os
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        network = os.path.relpath(model, folder)
-        rows = []
-        for job in jobs:
-            assert isinstance(job.question, Sample)
-            replace(folder / job.vnnlib, job.question.data.text(job.question.index))
-            rows.append(f"{network},{job.vnnlib},{job.limit:g}\n")
-        replace(folder / "instances.csv", "".join(rows))
-    except OSError as error:
-        raise InputError(f"{folder}: the queries cannot be written: {error.strerror}") from None

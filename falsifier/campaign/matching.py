@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from falsifier.campaign.plan import Job, QueryFile, in_text
+from falsifier.counted import counted
 from falsifier.verdict import Verdict
 
 _AGAIN = frozenset({Verdict.ERROR})  # what is run again without being asked for
@@ -65,11 +66,13 @@ class Matching:
     def __str__(self) -> str:
         """In words, for the user."""
         kept, waiting = self.verdicts.total(), len(self.waiting)
-        text = f"{kept} of {kept + waiting} instances have their answer"
+        text = f"{kept} of {counted(kept + waiting, 'instance')} {'has its' if kept == 1 else 'have their'} answer"
         parts = {"new": self.new, "with files or options that have changed": self.changed}
         some = [f"{count} {what}" for what, count in parts.items() if count]
-        text += f", {waiting} are run{' (' + ', '.join(some) + ')' if some else ''}"
-        return text + (f"; {self.gone} that the table has no more are kept" if self.gone else "")
+        text += f", {waiting} {'is' if waiting == 1 else 'are'} run{' (' + ', '.join(some) + ')' if some else ''}"
+        return text + (
+            f"; {self.gone} that the table has no more {'is' if self.gone == 1 else 'are'} kept" if self.gone else ""
+        )
 
     def _sort(self, jobs: Sequence[Job], again: Collection[Verdict]) -> None:
         answer = {

@@ -17,6 +17,7 @@ from falsifier.campaign.exports import RESULTS, Exports, witness_path
 from falsifier.campaign.lock import FolderLock
 from falsifier.campaign.schema import DATABASE, TABLES, VERSION, readable, told, writable
 from falsifier.campaign.session import MUST_STAY
+from falsifier.counted import counted
 from falsifier.errors import InputError
 from falsifier.verdict import Verdict
 
@@ -101,7 +102,9 @@ def merge(out: Path, folders: Sequence[Path]) -> tuple[Counter[Verdict], list[st
         found = Counter(Verdict(word) for (word,) in database.execute("select verdict from answer"))
         (total,) = database.execute("select count(*) from instance").fetchone()
     if total > found.total():
-        notes.append(f"{total - found.total()} instances have no answer: falsifier campaign ... --resume runs them")
+        left = total - found.total()
+        have, them = ("has", "it") if left == 1 else ("have", "them")
+        notes.append(f"{counted(left, 'instance')} {have} no answer: falsifier campaign ... --resume runs {them}")
     return found, notes
 
 

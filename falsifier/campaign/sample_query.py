@@ -4,6 +4,7 @@ stated.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -35,7 +36,8 @@ Shape = tuple[int, ...]
 @dataclass(frozen=True)
 class Declared:
     """The network as the query declares it: shapes of input and output, element type; version_2: which VNN-LIB; result:
-    the output's element type, where it is not the input's.
+    the output's element type, where it is not the input's; more: shape and element type of the outputs behind the
+    first, which only 2.0 can state.
     """
 
     inputs: Shape
@@ -43,19 +45,45 @@ class Declared:
     dtype: str
     version_2: bool
     result: str = field(default="", repr=False)  # digests of samples in records read the others
+    more: tuple[tuple[Shape, str], ...] = field(default=(), repr=False)
+
+    def kind(self, k: int) -> str:
+        """The declared element type of element `k` of the flat outputs."""
+        for shape, kind in self._results:
+            if k < math.prod(shape):
+                return kind
+            k -= math.prod(shape)
+        raise IndexError(k)
+
+    def whole(self, k: int | None) -> bool:
+        """Whether element `k` of the flat outputs is declared as an integer, which 2.0 compares with integers alone."""
+        return k is not None and self.version_2 and self.kind(k).startswith(("int", "uint"))
+
+    def lower(self, k: int, value: float) -> float:
+        """The lower end of the range of element `k`, where numbers of its type have it."""
+        if not self.whole(k):
+            return value
+        return float(max(math.ceil(value), 0) if self.kind(k).startswith("u") else math.ceil(value))
+
+    def upper(self, k: int, value: float) -> float:
+        """The upper end."""
+        return float(math.floor(value)) if self.whole(k) else value
 
     @property
-    def whole(self) -> bool:
-        """Whether the output is declared as integers, which 2.0 compares with integers alone."""
-        return self.version_2 and np.dtype(self.result or self.dtype).kind in "iu"
+    def _results(self) -> tuple[tuple[Shape, str], ...]:
+        # 2.0 compares truth values with no number
+        kinds = ((self.outputs, self.result or self.dtype), *self.more)
+        return tuple((shape, "real" if kind == "bool" else kind) for shape, kind in kinds)
 
     def network(self) -> NetworkDeclaration:
         if self.version_2:
-            x, y = (self.inputs, self.dtype), (self.outputs, self.result or self.dtype)
+            names = [f"Y{i}" for i in range(1 + len(self.more))] if self.more else ["Y"]
+            x, ys = (self.inputs, self.dtype), self._results
         else:
-            x, y = (((int(np.prod(shape)),), "real") for shape in (self.inputs, self.outputs))
-        variables = Variable("X", Kind.INPUT, x[1], x[0]), Variable("Y", Kind.OUTPUT, y[1], y[0])
-        return NetworkDeclaration("N" if self.version_2 else "", variables[:1], variables[1:])
+            x, y = (((math.prod(shape),), "real") for shape in (self.inputs, self.outputs))
+            names, ys = ["Y"], (y,)
+        outputs = tuple(Variable(name, Kind.OUTPUT, y[1], y[0]) for name, y in zip(names, ys, strict=True))
+        return NetworkDeclaration("N" if self.version_2 else "", (Variable("X", Kind.INPUT, x[1], x[0]),), outputs)
 
 
 def query_tree(declared: Declared, region: Region, comparisons: Sequence[Comparison], origin: str) -> Query:
@@ -74,11 +102,12 @@ def query_tree(declared: Declared, region: Region, comparisons: Sequence[Compari
         clauses=np.array([0, 2 * n]),
         source="".join(texts).encode(),
     )
-    either = Or(tuple(And((_compare(comparison, n, declared.whole),)) for comparison in comparisons))
+    either = Or(tuple(And((_compare(comparison, n, declared),)) for comparison in comparisons))
     return Query((2 if declared.version_2 else 1, 0), (declared.network(),), (bounds, either), origin)
 
 
-def _compare(comparison: Comparison, n: int, whole: bool) -> Compare:
+def _compare(comparison: Comparison, n: int, declared: Declared) -> Compare:
+    whole = declared.whole(comparison.low if comparison.high is None else comparison.high)
     more, less = (Relation.GT, Relation.LT) if comparison.strict else (Relation.GE, Relation.LE)
     high = None if comparison.high is None else Reference(n + comparison.high)
     low = None if comparison.low is None else Reference(n + comparison.low)

@@ -95,7 +95,7 @@ def entry() -> NoReturn:
 
     mend()
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime reports its use to its makers unless told not to
-    status = reported(main)
+    status = reported(_flushed)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -104,6 +104,13 @@ def entry() -> NoReturn:
     # The answer is out. Taking the interpreter and the libraries down in order costs time and can crash, and a status
     # other than that of the answer would lose it.
     os._exit(status)
+
+
+def _flushed() -> int:
+    """`main`, with all of its answer out."""
+    status = main()
+    sys.stdout.flush()
+    return status
 
 
 def _run(command: str, words: list[str], started: float) -> int:
@@ -118,6 +125,7 @@ def _run(command: str, words: list[str], started: float) -> int:
 
 def reported(action: Callable[[], int]) -> int:
     """The exit status of an action; bad input becomes one line on stderr."""
+    from falsifier.cli.streams import STDOUT
     from falsifier.errors import FalsifierError, InputError
 
     try:
@@ -139,8 +147,7 @@ def reported(action: Callable[[], int]) -> int:
         print(f"falsifier: out of memory ({what}): give the process more, or a smaller instance", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # whoever read stdout has gone, and Python would complain when it closes it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()  # whoever read it has gone
         return 1
     except OSError as error:
         if not _somewhere():
@@ -150,10 +157,17 @@ def reported(action: Callable[[], int]) -> int:
             raise
         where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
         print(f"falsifier: {where}{error.strerror}: free some space, or name another place", file=sys.stderr)
+        if error.filename == STDOUT:
+            _drop_stdout()  # that is said once
         return 2
     except KeyboardInterrupt:
         print("falsifier: interrupted", file=sys.stderr)
         return 130
+
+
+def _drop_stdout() -> None:
+    """Send what is still to be written to stdout nowhere: it would fail again, and Python complains when it closes."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _somewhere() -> bool:

@@ -12,6 +12,7 @@ from falsifier.cli.progress import Reporter
 from falsifier.cli.samples import OF_SAMPLES, add_samples, samples_of
 from falsifier.cli.then import adapter_of, add_then, searching
 from falsifier.cli.workers import add_workers, executor_of
+from falsifier.counted import counted
 from falsifier.errors import InputError
 from falsifier.instance import parse_seconds
 
@@ -64,7 +65,9 @@ class Command:
                 try:
                     record.close()
                 finally:
-                    self._reporter.say(f"{campaign.total} instances: {tally(verdicts)}; see {self._options.out}")
+                    self._reporter.say(
+                        f"{counted(campaign.total, 'instance')}: {tally(verdicts)}; see {self._options.out}"
+                    )
         return 2 if all(job.fault for job in jobs) else 0  # a table of which nothing can be used is bad input
 
     def _prepared(self, jobs: list[Job], loaded: dict[Path, Network]) -> tuple[Driver, SqliteRecord]:
@@ -127,7 +130,9 @@ class Command:
             self._record.lock.acquire(timeout=1.0)
             held = 0 if self._hand_off is None else len(self._hand_off.held)
             done, total = self._campaign.verdicts.total() - held, self._campaign.total
-            self._reporter.say(f"interrupted: {done} of {total} instances are decided, see {self._options.out}")
+            self._reporter.say(
+                f"interrupted: {done} of {counted(total, 'instance')} are decided, see {self._options.out}"
+            )
         return 128 + (signal or 0)
 
 

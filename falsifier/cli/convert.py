@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from falsifier import output_file
 from falsifier.cli.arguments import Parser
+from falsifier.cli.outputs import demand_others
 from falsifier.errors import InputError
 from falsifier.instance import parse_networks
 
@@ -18,7 +19,7 @@ def run(words: list[str], started: float) -> int:
     """Write the text to the file that was asked for, or to stdout."""
     options = _parser().parse_args(words)
     networks = [network.path for network in parse_networks(options.network)]
-    output_file.demand_another("--output", options.output, [options.query, *networks], "the instance")
+    demand_others({"--output": options.output}, [options.query], networks, "the instance")
 
     from falsifier.query import read
     from falsifier.query.convert import to_1, to_2
@@ -32,7 +33,7 @@ def run(words: list[str], started: float) -> int:
     if options.output is None:
         print(text, end="")
         return 0
-    output_file.write(options.output, text)
+    output_file.write(options.output, text, "the query (--output)")
     return 0
 
 

@@ -7,6 +7,7 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 
 from falsifier.cli.arguments import Parser
+from falsifier.counted import counted
 from falsifier.errors import InputError
 
 
@@ -27,7 +28,8 @@ def run(words: list[str], started: float) -> int:
         # a campaign at work appends to its own results.csv
         with FolderLock(folder) if options.out is None else nullcontext(), told(folder / DATABASE):
             rows, witnesses = answers.export(database, Exports(out))
-    print(f"falsifier: {rows} rows and {witnesses} witnesses are in {out}", file=sys.stderr)
+    verb = "is" if rows + witnesses == 1 else "are"
+    print(f"falsifier: {counted(rows, 'row')} and {counted(witnesses, 'witness')} {verb} in {out}", file=sys.stderr)
     return 0
 
 

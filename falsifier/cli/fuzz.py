@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from falsifier import output_file
 from falsifier.cli.arguments import Parser, input_shape, non_negative_int, positive_int
+from falsifier.cli.outputs import demand_others
+from falsifier.counted import counted
 from falsifier.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,8 +28,7 @@ def run(words: list[str], started: float) -> int:
     """Print the causes, one a line, and why the run ended. Exit status 0; with --exit-code 1 where there are hits."""
     options = _parser().parse_args(list(_joined(words)))
     settings = _settings(options)
-    if options.json not in (None, "-") and Path(options.json).exists():
-        _demand_spared(options)
+    _demand_spared(options, settings)
 
     from falsifier.fuzz.build import build
     from falsifier.fuzz.run import run as fuzz
@@ -48,19 +49,19 @@ def run(words: list[str], started: float) -> int:
             for note in report.notes[len(fuzzer.notes) :]:
                 print(f"falsifier: {note}", file=sys.stderr)
         if options.json is not None:
-            output_file.write(options.json, json.dumps(report.to_json(), indent=1) + "\n")
+            output_file.write(options.json, json.dumps(report.to_json(), indent=1) + "\n", "the report (--json)")
     return 1 if options.exit_code and report.hits else 0
 
 
-def _demand_spared(options: argparse.Namespace) -> None:
-    """Raise InputError where the report would take the place of a file that the run reads."""
-    from falsifier.network.external_files import with_external_data
-
+def _demand_spared(options: argparse.Namespace, settings: Settings) -> None:
+    """Raise InputError where the report would take the place of a file that the run reads, or of its session."""
     words = options.objective.removeprefix("words:") if options.objective.startswith("words:") else None
-    output_file.demand_another("--json", options.json, [options.inputs, options.tokens, words], "the run")
-    for model in (options.model, options.against):
-        if model is not None:
-            output_file.demand_another("--json", options.json, with_external_data(model), "the model")
+    models = [model for model in (options.model, options.against) if model is not None]
+    demand_others({"--json": options.json}, [options.inputs, options.tokens, words], models, "the run")
+    if settings.out is not None:
+        from falsifier.fuzz.store import DATABASE
+
+        demand_others({"--json": options.json}, [settings.out / DATABASE], (), "the session")
 
 
 def _joined(words: list[str]) -> Iterator[str]:
@@ -116,9 +117,9 @@ def _print(report: Report) -> None:
     p = report.progress
     earlier = len(report.records) - len(report.hits)
     known = f" beside {earlier} of earlier runs" if earlier > 0 else ""
-    refused = f", {report.refused} candidates not confirmed" if report.refused else ""
+    refused = f", {counted(report.refused, 'candidate')} not confirmed" if report.refused else ""
     print(
-        f"{len(report.hits)} {'cause' if len(report.hits) == 1 else 'causes'}{known} in {p.evaluations} evaluations, "
+        f"{counted(len(report.hits), 'cause')}{known} in {counted(p.evaluations, 'evaluation')}, "
         f"{p.evaluations / max(report.seconds, 1e-9):.0f}/s{refused}: {report.stop.value}"
     )
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from falsifier.cli.arguments import Parser
+from falsifier.counted import counted
 
 
 def run(words: list[str], started: float) -> int:
@@ -18,7 +19,7 @@ def run(words: list[str], started: float) -> int:
     found, notes = merge(Path(options.out), [Path(folder) for folder in options.records])
     for note in notes:
         print(f"falsifier: {note}", file=sys.stderr)
-    print(f"falsifier: {found.total()} answers: {tally(found)}; see {options.out}", file=sys.stderr)
+    print(f"falsifier: {counted(found.total(), 'answer')}: {tally(found)}; see {options.out}", file=sys.stderr)
     return 0
 
 

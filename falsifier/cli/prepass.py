@@ -111,7 +111,9 @@ def _script(name: str, tool: Path, options: Namespace) -> str:
     if name == _PREPARE:
         return f"{head}exec {call}\n"
     # a valid answer stands before anything can go wrong; a status other than 0 would lose one that is out
-    return f'{head}echo unknown >"$5" || exit 1\n{call} >/dev/null\nexit 0\n'
+    said = 'echo "the results file $5 is a file of the instance, which would be lost: name another" >&2'
+    lost = f"if [[ $5 -ef $3 || $5 -ef $4 ]]; then {said}; exit 1; fi"
+    return f'{head}{lost}\necho unknown >"$5" || exit 1\n{call} >/dev/null\nexit 0\n'
 
 
 def _budget(text: str, timeout: float) -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from falsifier.cli.arguments import Parser, non_negative_int
+from falsifier.cli.outputs import demand_others
 from falsifier.errors import InputError
-from falsifier.output_file import demand_another
 
 
 def run(words: list[str], started: float) -> int:
@@ -24,12 +24,9 @@ def run(words: list[str], started: float) -> int:
         raise InputError("--inputs and --per-channel belong to --to int8: leave them out")
 
     from falsifier.fuzz.quantize import quantize
-    from falsifier.network.external_files import with_external_data
 
     out = options.out or Path(f"{options.model.name.split('.')[0]}.{options.to}.onnx")
-    if out.exists():
-        demand_another("--out", out, with_external_data(options.model), "the model")
-        demand_another("--out", out, [options.inputs], "samples")
+    demand_others({"--out": out}, [options.inputs], [options.model], "the run")
     quantize(
         options.model,
         out,

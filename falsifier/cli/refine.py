@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from falsifier.cli.results_file import ResultsFile
+from falsifier.counted import counted
 from falsifier.errors import InputError
 from falsifier.output_file import replace
 
@@ -166,4 +167,4 @@ def summary(result: Result) -> str:
         return f"; distance {best.distance:.6g}, of the first witness {first.distance:.6g}"
     if best is not first:
         return f"; margin {best.margin:.6g}, of the first witness {first.margin:.6g}"
-    return f"; {len(result.witnesses)} witnesses"
+    return f"; {counted(len(result.witnesses), 'witness')}"

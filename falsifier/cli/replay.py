@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from falsifier import output_file
 from falsifier.cli.arguments import Parser
+from falsifier.cli.outputs import demand_others
+from falsifier.counted import counted
 from falsifier.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +31,8 @@ def run(words: list[str], started: float) -> int:
     options = parser.parse_args(words)
 
     from falsifier.fuzz.hit import read_record
-    from falsifier.fuzz.replay import Outcome, hit_folders, replay
+    from falsifier.fuzz.replay import Outcome, hit_folders, models_of, replay
+    from falsifier.fuzz.store import DATABASE, REPORT
 
     models = {}
     for text in options.model:
@@ -41,9 +44,10 @@ def run(words: list[str], started: float) -> int:
     known = sorted({name for folder in folders for name in read_record(folder)["models"]})
     if unknown := sorted(models.keys() - known):
         raise InputError(f"--model {unknown[0]}=: these hits have {' and '.join(known) or 'no models'}")
-    if options.json != "-":
-        files = [file for folder in folders for file in folder.iterdir()]
-        output_file.demand_another("--json", options.json, [*files, *models.values()], "the hits")
+    session = [options.folder / DATABASE, options.folder / REPORT]
+    files = [file for folder in folders for file in folder.iterdir()]
+    used = {file for folder in folders for file in models_of(folder)}
+    demand_others({"--json": options.json}, [*files, *session], [*models.values(), *used], "the hits")
     found = [replay(folder, models) for folder in folders]
     count, broken = (sum(one.outcome is o for one in found) for o in (Outcome.REPRODUCES, Outcome.BROKEN))
     if options.json == "-":
@@ -51,9 +55,12 @@ def run(words: list[str], started: float) -> int:
     else:
         for one in found:
             print(f"{one.outcome.value}: {one.summary} [{one.folder}]" + (f": {one.text}" if one.text else ""))
-        print(f"{count} of {len(found)} hits reproduce" + (f", {broken} cannot be run" if broken else ""))
+        print(
+            f"{count} of {counted(len(found), 'hit')} reproduce{'s' * (count == 1)}"
+            + (f", {broken} cannot be run" if broken else "")
+        )
         if options.json is not None:
-            output_file.write(options.json, _json(found) + "\n")
+            output_file.write(options.json, _json(found) + "\n", "the outcomes (--json)")
     return 1 if count else 2 if broken else 0
 
 

@@ -6,9 +6,9 @@ import errno
 from argparse import Namespace
 from pathlib import Path
 
-from falsifier.errors import InputError
-from falsifier.instance import LINE_ENDS, parse_networks
-from falsifier.output_file import demand_another, is_stream, real, replace, stream, unwritable
+from falsifier.cli import outputs as guard
+from falsifier.instance import LINE_ENDS
+from falsifier.output_file import is_stream, real, replace, stream, unwritable
 
 PROVISIONAL = "unknown\n"  # true whatever becomes of the run
 
@@ -58,15 +58,20 @@ class ResultsFile:
 
 
 def demand_others(options: Namespace) -> None:
-    """Raise InputError where an answer of `verify` would take the place of a file of its instance."""
-    try:
-        files = [options.query.strip(LINE_ENDS), *(network.path for network in parse_networks(options.network))]
-    except InputError:
-        return  # to be said where the answer says so too
-    for option in ("results", "json"):
-        target = getattr(options, option)
-        if target is not None:
-            demand_another(f"--{option}", target.strip(LINE_ENDS), files, "the instance")
+    """Raise InputError where an answer of `verify` would take the place of a file that it reads, or of another one."""
+    results = options.results.strip(LINE_ENDS) if options.results is not None else None
+    nearest = None if options.nearest == "centre" else options.nearest
+    models = guard.models_of(options.network)
+    read = [options.query.strip(LINE_ENDS), options.budgets, options.config]
+    read += [file for given in (nearest, options.start) for file in guard.inside(given)]
+    targets = {"--results": results, "--json": options.json}
+    guard.demand_others(targets, read, models, "the instance")
+    guard.demand_different(targets)
+    for option, folder, names in (
+        ("--serialise-assignments", options.assignments, "*.pb"),
+        ("--witnesses", options.witnesses, "*.counterexample"),
+    ):
+        guard.demand_none_inside(option, folder, [*read, *models], names)
 
 
 def _overwritten(path: Path, data: bytes) -> bool:

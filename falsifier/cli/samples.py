@@ -42,9 +42,9 @@ def samples_of(options: Namespace, timeout: float | None) -> tuple[list[Job], di
         jobs_of,
         read_samples,
         setting_of,
-        write_queries,
     )
     from falsifier.campaign.plan import arranged
+    from falsifier.campaign.query_files import write_queries
     from falsifier.network import load
 
     if len(options.instances) != 1:

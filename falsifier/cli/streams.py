@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 
+STDOUT = "standard output"
+
+
 class _Lossy(io.FileIO):
     """What cannot be written is lost: a log on a full disk, or one that nobody reads any more, must not end a run."""
 
@@ -20,6 +23,17 @@ class _Lossy(io.FileIO):
         except OSError:
             written = None
         return memoryview(data).nbytes if written is None else written
+
+
+class _Named(io.FileIO):
+    """Says of a write that fails where it went: an error of a descriptor has no name in it."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = STDOUT
+            raise
 
 
 def mend() -> None:
@@ -36,7 +50,9 @@ def mend() -> None:
     sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
     sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="surrogateescape")  # names of files may be any bytes
+        at_once = {name: getattr(sys.stdout, name) for name in ("line_buffering", "write_through")}
+        raw = io.BufferedWriter(_Named(1, "w", closefd=False))
+        sys.stdout = io.TextIOWrapper(raw, sys.stdout.encoding, "surrogateescape", **at_once)  # names may be any bytes
     sys.stderr = _lossy(sys.stderr)
 
 

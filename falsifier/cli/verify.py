@@ -281,7 +281,7 @@ class Verification:
         try:
             output_file.replace(output_file.real(self.options.json), text)
         except OSError as error:
-            raise InputError(f"{self.options.json}: cannot be written ({error.strerror})") from None
+            raise output_file.unwritable(self.options.json, error, "the result (--json)") from None
 
 
 def _written(results: ResultsFile, text: str) -> InputError | None:

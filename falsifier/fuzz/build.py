@@ -21,7 +21,7 @@ from falsifier.fuzz.space import Space, make_space
 from falsifier.fuzz.watch import Seen, Watch, Watching, run_in_parts
 from falsifier.input_file import read_text
 from falsifier.network import Network, load
-from falsifier.network.class_output import gives_class
+from falsifier.network.class_output import class_elements
 from falsifier.network.reference import TensorInfo
 from falsifier.network.work import work_per_lane
 
@@ -159,16 +159,16 @@ def _objective(
         if settings.against is None:
             raise InputError("the objective disagree compares two models: give the other one with --against")
         against = load(settings.against)
-        if settings.tolerance is None and gives_class(network) and gives_class(against):
+        if settings.tolerance is None and (k := class_elements(network)) and class_elements(against) == k:
             from falsifier.fuzz.objectives.classes import AnotherDecision
 
-            return AnotherDecision(network, against)
+            return AnotherDecision(network, against, k)
         return Disagree(network, against, settings.tolerance)
     if name == "top1":
-        if gives_class(network):
+        if k := class_elements(network):
             from falsifier.fuzz.objectives.classes import AnotherValue
 
-            return AnotherValue(network, space.starts, labels)
+            return AnotherValue(network, space.starts, labels, k)
         if network.reference.outputs[0].size < 2:
             raise InputError(f"{network.origin} has one output and no classes: use the objective range:LOW,HIGH")
         from falsifier.fuzz.objectives.outputs import AnotherClass

@@ -90,12 +90,13 @@ class Minimiser:
         return np.where(self._space.lattice[block], np.rint(wide), wide).astype(b.dtype)
 
     def _plainer(self, ancestor: Array) -> None:
-        """Fewer digits, where they fit into the ranges."""
+        """Fewer digits, where they fit into the ranges and the ball around the ancestor."""
+        lower, upper = self._space.ball(ancestor)
         for digits in (0, 1, 2, 3, 4):
             with np.errstate(invalid="ignore", over="ignore"):
                 x = np.asarray(np.round(self.best.astype(np.float64), digits), self.best.dtype)
             x[self.best == ancestor] = self.best[self.best == ancestor]
-            x = np.where((x >= self._space.lower) & (x <= self._space.upper) & np.isfinite(x), x, self.best)
+            x = np.where((x >= lower) & (x <= upper) & np.isfinite(x), x, self.best)
             if self._consider(x):
                 return
 

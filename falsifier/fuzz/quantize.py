@@ -48,7 +48,7 @@ def quantize(
         raise
     if inputs_of_copy != reference.n:
         raise InputError(f"{model}: its {kind} copy has other inputs")
-    output_file.write(out, data)
+    output_file.write(out, data, "the copy")
     return load(out)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -42,6 +42,14 @@ def hit_folders(root: Path) -> list[Path]:
     if not found and not (root / "session.sqlite").exists():
         raise InputError(f"{root}: holds no hits ({RECORD} is in none of its folders)")
     return found
+
+
+def models_of(folder: Path) -> Iterator[Path]:
+    """The models that the record of a hit names, where they are still there. Raises InputError."""
+    for known in read_record(folder)["models"].values():
+        for name in (known["file"], known["original"]):
+            if name is not None and (folder / name).is_file():
+                yield (folder / name).resolve()
 
 
 def replay(folder: Path, models: Mapping[str, Path] | None = None) -> Replay:

@@ -15,6 +15,7 @@ from typing import Any
 
 from falsifier import output_file
 from falsifier.budget import Budget
+from falsifier.counted import counted
 from falsifier.errors import InputError
 from falsifier.fuzz.build import build
 from falsifier.fuzz.findings import Findings
@@ -22,7 +23,7 @@ from falsifier.fuzz.fuzzer import Fuzzer
 from falsifier.fuzz.hit import Hit, read_record
 from falsifier.fuzz.loop import Loop, Progress
 from falsifier.fuzz.settings import Settings
-from falsifier.fuzz.store import HITS, Store
+from falsifier.fuzz.store import HITS, REPORT, Store
 
 
 class Stop(Enum):
@@ -84,7 +85,7 @@ def run(fuzzer: Fuzzer, told: Callable[[Progress, Findings], None] | None = None
     settings = fuzzer.settings
     starts, most = len(fuzzer.space.starts), settings.max_evaluations
     if most is not None and most < starts:
-        raise InputError(f"--max-evaluations {most}: the {starts} starts alone take more")
+        raise InputError(f"--max-evaluations {most}: the {counted(starts, 'start')} alone take{'s' * (starts == 1)} more")
     store = None
     if settings.out is not None:
         store = Store(Path(settings.out), fuzzer.identity(), resume=settings.resume)
@@ -155,7 +156,7 @@ def run(fuzzer: Fuzzer, told: Callable[[Progress, Findings], None] | None = None
         store.tick(loop.progress, force=True)
         report.records = store.hits()
         store.close()
-        output_file.write(store.folder / "report.json", json.dumps(report.to_json(), indent=1) + "\n")
+        output_file.write(store.folder / REPORT, json.dumps(report.to_json(), indent=1) + "\n")
     return report
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier.counted import counted
 from falsifier.errors import InputError
 from falsifier.network import Network
 from falsifier.network.reference import TensorInfo
@@ -50,14 +51,14 @@ def read_arrays(inputs: Any, infos: Sequence[TensorInfo]) -> tuple[Array, Array 
             raise InputError(f"{origin}: {info.name!r} has shape {list(array.shape)}; {_wanted(info)}")
         count = array.size // info.size
         if lanes is not None and count != lanes:
-            raise InputError(f"{origin}: {info.name!r} has {count} samples, the inputs before it {lanes}")
+            raise InputError(f"{origin}: {info.name!r} has {counted(count, 'sample')}, the inputs before it {lanes}")
         lanes = count
         columns.append(array.reshape(count, info.size).astype(np.float64))
     starts = np.concatenate(columns, axis=1)
     if not np.isfinite(starts).all():
         raise InputError(f"{origin}: holds values that are not finite")
     if labels is not None and len(labels) != len(starts):
-        raise InputError(f"{origin}: {len(labels)} labels for {len(starts)} samples")
+        raise InputError(f"{origin}: {counted(len(labels), 'label')} for {counted(len(starts), 'sample')}")
     return starts, labels
 
 
@@ -77,7 +78,7 @@ def _wanted(info: TensorInfo) -> str:
     inner = info.shape[1:] if info.shape[:1] == (1,) and len(info.shape) > 1 else info.shape
     shape = "".join(f", {d}" for d in inner)
     flat = f" or [N, {info.size}]" if len(inner) != 1 else ""
-    return f"a sample has {info.size} values, shape {list(info.shape)}: give N samples as [N{shape}]{flat}"
+    return f"a sample has {counted(info.size, 'value')}, shape {list(info.shape)}: give N samples as [N{shape}]{flat}"
 
 
 def _load(path: Path) -> dict[str, Array]:

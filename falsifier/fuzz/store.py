@@ -25,7 +25,7 @@ from falsifier.fuzz.loop import Progress
 
 Array = NDArray[Any]
 
-DATABASE, HITS = "session.sqlite", "hits"
+DATABASE, HITS, REPORT = "session.sqlite", "hits", "report.json"
 _SECONDS = 0.5  # between two commits
 _TABLES = """
 create table if not exists meta (key text primary key, value text not null);
@@ -64,6 +64,8 @@ def demand_session(folder: Path, *, resume: bool) -> None:
         raise InputError(f"{folder}: holds a session already: go on with --resume, or choose another --out")
     if resume and not there:
         raise InputError(f"{folder}: holds no session to resume")
+    if not there and (folder / REPORT).exists():
+        raise InputError(f"{folder}: holds a {REPORT} of something else, which would be lost: choose another --out")
 
 
 class Store:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier.counted import counted
 from falsifier.errors import InputError, UnsupportedError
 from falsifier.network import runtime
 from falsifier.network.vetting import vet
@@ -160,7 +161,8 @@ class Reference:
         for info, result in zip(self._outputs, results, strict=True):
             if result.size != info.size:
                 raise InputError(
-                    f"{self.origin}: output {info.name!r} has {result.size} values on this input, {info.size} on others"
+                    f"{self.origin}: output {info.name!r} has {counted(result.size, 'value')} on this input, "
+                    f"{info.size} on others"
                 )
         return results
 
@@ -177,7 +179,9 @@ class Reference:
     def _read_inputs(self, shapes: Sequence[tuple[int, ...]] | None) -> tuple[TensorInfo, ...]:
         declared = self._session.get_inputs()
         if shapes is not None and len(shapes) != len(declared):
-            raise InputError(f"{self.origin}: the model has {len(declared)} inputs, the query declares {len(shapes)}")
+            raise InputError(
+                f"{self.origin}: the model has {counted(len(declared), 'input')}, the query declares {len(shapes)}"
+            )
         infos = []
         for i, info in enumerate(declared):
             shape = tuple(d if isinstance(d, int) and d > 0 else 1 for d in info.shape)

@@ -14,6 +14,7 @@ import mmap
 import os
 from pathlib import Path
 
+from falsifier.counted import counted
 from falsifier.errors import InputError
 from falsifier.input_file import MODEL, opened
 from falsifier.network.wire import LENGTH, Data, MalformedError, fields, integers
@@ -81,8 +82,8 @@ def _vet_tensor(data: Data, start: int, stop: int, folder: str | None, real: str
         held = _size_beside(external[b"location"], folder, real, name, origin)
     if math.prod(dims) > _PER_BYTE * held:
         raise InputError(
-            f"{origin}: initializer {name!r} of shape {dims} claims {math.prod(dims)} elements, its data has "
-            f"{held} bytes: export the model again"
+            f"{origin}: initializer {name!r} of shape {dims} claims {counted(math.prod(dims), 'element')}, its data "
+            f"has {counted(held, 'byte')}: export the model again"
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier.counted import counted
 from falsifier.errors import InputError
 from falsifier.query.tree import (
     Constant,
@@ -54,7 +55,9 @@ class Point:
         for variable, value in zip(variables, values, strict=True):
             flat = np.asarray(value).ravel()
             if flat.size != variable.size:
-                raise InputError(f"{query.origin}: {flat.size} values for {variable.name}, which has {variable.size}")
+                raise InputError(
+                    f"{query.origin}: {counted(flat.size, 'value')} for {variable.name}, which has {variable.size}"
+                )
             if flat.dtype == np.bool_:
                 flat = flat.astype(np.uint8)
             if self.published and self.version == 1 and variable.kind is not Kind.INPUT:

@@ -4,7 +4,6 @@ errors to ours.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from falsifier.errors import InputError
+from falsifier.query.refusals import refusal
 from falsifier.query.source import shown
 from falsifier.query.tree import (
     And,
@@ -62,8 +62,6 @@ _RELATIONS = {
     "Equal": Relation.EQ,
     "NotEqual": Relation.NE,
 }
-_SYNTAX = re.compile(r"syntax error at line (\d+), column (\d+): '(.*)'", re.DOTALL)
-_CONSTANT = re.compile(r"Expected (type .*), but found a (\w+)Constant")
 _TYPE_REMEDY = f"the types are {', '.join(_TYPES.values())}"
 
 
@@ -77,41 +75,11 @@ def parse(text: str, origin: str) -> Any:
     try:
         return vnnlib.parse_query_string(text)
     except vnnlib.VNNLibException as e:
-        raise _error(str(e), origin) from None
+        raise refusal(str(e), text, origin) from None
     except (IndexError, ValueError, RuntimeError) as e:  # what its number conversions raise
         raise InputError(
             f"{origin}: a number is out of the range of the 2.0 parser ({e}); write one that float64 holds, or 0.0"
         ) from None
-
-
-def _error(message: str, origin: str) -> InputError:
-    if found := _SYNTAX.search(message):
-        line, column, token = int(found[1]), int(found[2]) + 1, " ".join(found[3].split())
-        return InputError(
-            f"{origin}:{line}:{column}: VNN-LIB 2.0 does not allow '{shown(token)}' here; {_remedy(token)}"
-        )
-    try:
-        first = json.loads(message)["errors"][0]
-        what, symbol, hint = first["message"].rstrip("."), first["offendingSymbol"], " ".join(first["hint"].split())
-        what = what.replace(symbol, shown(symbol)) if symbol else what
-        told = what if f"'{shown(symbol)}'" in what else f"{what} '{shown(symbol)}'"
-        if found := _CONSTANT.search(hint):
-            hint = f"{found[1].strip()} wants a number like {'1.0' if found[2].endswith('Int') else '1'}"
-        return InputError(f"{origin}:{first['line']}: {told}; {hint}")
-    except (ValueError, KeyError, IndexError, TypeError):
-        return InputError(f"{origin}: the 2.0 parser refuses the text: {' '.join(message.split())}")
-
-
-def _remedy(token: str) -> str:
-    if token == "":
-        return "the text ends too early: is a bracket or an assert missing?"
-    if re.match(r"[eE]\d*$", token):
-        return "2.0 has no exponents: write the decimal out"
-    if token in (".", "+"):
-        return "write numbers as digits, or digits.digits, with at most a minus before"
-    if token == "=":
-        return "write =="
-    return "see the VNN-LIB 2.0 grammar"
 
 
 def declarations(query: Any, header: str, origin: str) -> tuple[NetworkDeclaration, ...]:
@@ -137,7 +105,8 @@ def _variable(definition: Any, kind: Kind, header: str, origin: str) -> Variable
         found = re.search(rf"\(\s*declare-{kind.value}\s+{re.escape(name)}\s+([^\s\[]+)", header)
         word = found[1] if found else "?"
         if word.lower() not in ("real", "float", "float16", "float32", "float64"):
-            raise InputError(f"{origin}: {name} has the unknown type '{word}'; {_TYPE_REMEDY}")
+            line = header.count("\n", 0, found.start(1)) + 1 if found else 1
+            raise InputError(f"{origin}:{line}: {name} has the unknown type '{shown(word)}'; {_TYPE_REMEDY}")
         dtype = "real"
     onnx_name = definition.onnx_name
     return Variable(name, kind, dtype, tuple(definition.shape), onnx_name.strip('"') if onnx_name else None)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier.counted import counted
 from falsifier.errors import InputError
 from falsifier.query.columns import FLIPPED, Columns, Piece, assertions, pieces
 from falsifier.query.decimals import digits, numbers, words
@@ -197,7 +198,10 @@ def _check_used(source: Source, stretch: _Stretch, counts: dict[str, int]) -> No
 
 def _undeclared(source: Source, start: int, stop: int, counts: dict[str, int]) -> InputError:
     return source.error(
-        start, stop, "undeclared variable", f"the declarations give {counts['X']} inputs X and {counts['Y']} outputs Y"
+        start,
+        stop,
+        "undeclared variable",
+        f"the declarations give {counted(counts['X'], 'input')} X and {counted(counts['Y'], 'output')} Y",
     )
 
 

@@ -70,6 +70,8 @@ def read(text: bytes, origin: str) -> Query:
     source = Source(text, origin)
     first = _ASSERT.search(source.text)
     if not first:
+        if other := re.search(_ASSERT.pattern, source.text, re.IGNORECASE):
+            raise source.error(other.start() + 1, other.end(), "no form is written", "write assert, in small letters")
         raise InputError(f"{origin}: the query asserts nothing; VNN-LIB 2.0 asks for at least one assert")
     header, minor = _header(source, first.start())
     networks = parser2.declarations(parser2.parse(header + _TRUE, origin), header, origin)

@@ -50,13 +50,14 @@ class Boxes:
     """What is left of the disjuncts after their boxes: `alive` `[t]` bool, and for those that are alive, in order:
 
     lower, upper `[1 or t, n]` in the network's type; exact `[t]`: nothing in the box lies outside the bounds as
-    written.
+    written. apart: the first input whose bounds in all disjuncts exclude each other.
     """
 
     alive: NDArray[np.bool_]
     lower: NDArray[Any]
     upper: NDArray[Any]
     exact: NDArray[np.bool_]
+    apart: int | None = None
 
 
 @record
@@ -86,17 +87,19 @@ def boxes(
     integer = where.coarse == INTEGER
     vague, own_vague = _vague(written, integer), _vague(own_written, integer[columns])
     # bounds that exclude each other by less than their type tells apart meet for readers that round them
-    alive = np.full(t, bool(np.all((_fits(written) | _fits(meeting) | vague)[shared_only])))
+    fits = _fits(written) | _fits(meeting) | vague | ~shared_only
+    alive = np.full(t, bool(np.all(fits)))
     alive &= np.all(_fits(own_written) | _fits(own_meeting) | own_vague, axis=1)
     _check_bounded(floors, alive, where, follows)
     if integer.any():  # a range without an integer in it is empty
-        alive &= bool(np.all((_fits(inward) | vague)[integer & shared_only]))
+        fits &= _fits(inward) | vague | ~(integer & shared_only)
+        alive &= bool(np.all(fits))
         alive &= np.all(_fits(own_inward) | own_vague | ~integer[columns], axis=1)
     lower, upper, exact_shared = _sides(written, inward, nearest, integer, rounding)
+    apart = int(np.argmin(fits)) if not fits.all() else None
     if not len(columns):
-        return Boxes(
-            alive, lower[None, :], upper[None, :], np.full(int(alive.sum()), bool(np.all(exact_shared | follows)))
-        )
+        exact = np.full(int(alive.sum()), bool(np.all(exact_shared | follows)))
+        return Boxes(alive, lower[None, :], upper[None, :], exact, apart)
     count = int(alive.sum())
     if count * where.n > MAX_CELLS:
         raise TooManyCellsError
@@ -106,7 +109,7 @@ def boxes(
     lower, upper = np.repeat(lower[None, :], count, axis=0), np.repeat(upper[None, :], count, axis=0)
     lower[:, columns], upper[:, columns] = own_lower, own_upper
     exact = np.all((exact_shared | follows)[shared_only]) & np.all(exact_own | follows[columns], axis=1)
-    return Boxes(alive, lower, upper, exact)
+    return Boxes(alive, lower, upper, exact, apart)
 
 
 def _floors(bounds: BoxLiterals, t: int, where: Layout, dtype: np.dtype[Any]) -> _Floors:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier.counted import counted
 from falsifier.errors import InputError
 from falsifier.numpy_file import numpy_file
 from falsifier.records import replaced
@@ -47,7 +48,8 @@ def shrunk(spec: Spec, budgets: NDArray[np.float64], origin: str = "budgets") ->
     """
     if budgets.shape != (spec.n,):
         raise InputError(
-            f"{origin}: {budgets.size} budgets, the query has {spec.n} inputs: give one for each, in order"
+            f"{origin}: {counted(budgets.size, 'budget')}, the query has {counted(spec.n, 'input')}: "
+            "give one for each, in order"
         )
     if spec.targets is None or spec.domain is None:
         return spec

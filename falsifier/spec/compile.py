@@ -172,9 +172,12 @@ def _compile(context: _Context, atoms: AtomTable, normal: NormalForm, builder: T
     bounds, told = with_assumed(bounds, literals, t, where, elimination)
     box = boxes(bounds, t, where, elimination.follows, context.dtype, context.rounding)
     if not box.alive.any():
-        return spec(
-            reason="empty input set: the bounds on the inputs contradict each other" + " in every disjunct" * (t > 1)
-        )
+        told = "the bounds on the inputs contradict each other"
+        if box.apart is None:
+            return spec(reason=f"empty input set: {told}" + " in every disjunct" * (t > 1))
+        from falsifier.spec.excluding import excluding
+
+        return spec(reason=f"empty input set: {told}: {excluding(where.query, int(where.slot_of_x[box.apart]))}")
     rest = np.sort(np.r_[np.flatnonzero(~on_input), at[stays]])
     tree = None
     rows = _rows(every.take(rest), clause[rest], box)

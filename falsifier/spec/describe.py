@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from falsifier.counted import counted
 from falsifier.errors import FalsifierError
 from falsifier.query.evaluate import mentions_output
 from falsifier.query.theories import theories
@@ -17,7 +18,7 @@ _MOST = 12  # assertions that are shown
 def describe(query: Query) -> list[str]:
     """Lines for a person, few of them however large the query is."""
     version = "{}.{}".format(*query.version)
-    lines = [f"{query.origin}: VNN-LIB {version}, {_count(len(query.networks), 'network')}"]
+    lines = [f"{query.origin}: VNN-LIB {version}, {counted(len(query.networks), 'network')}"]
     lines += [f"  {_network(network)}" for network in query.networks]
     lines += ["", *_question(query), ""]
     try:
@@ -54,9 +55,9 @@ def _question(query: Query) -> list[str]:
     shown = [line for assertion in asked[:_MOST] for line in words.lines(assertion)]
     more = len(asked) - _MOST
     return [
-        f"Searched for: {what} within the bounds ({_count(on_inputs, 'comparison')}) such that",
+        f"Searched for: {what} within the bounds ({counted(on_inputs, 'comparison')}) such that",
         *(f"  {line}" for line in shown or ["nothing else is asked"]),
-        *([f"  and {_count(more, 'more assertion')}"] if more > 0 else []),
+        *([f"  and {counted(more, 'more assertion')}"] if more > 0 else []),
         "Finding one means that the property is violated.",
     ]
 
@@ -68,12 +69,12 @@ def _region(spec: Spec, query: Query) -> list[str]:
     follow = sum(len(tie.tied) for tie in domain.ties)
     follow += 0 if domain.combination is None else len(domain.combination.tied)
     fixed = domain.n - domain.f - follow
-    counted = [f"{domain.f} free"]
-    counted += [f"{int(np.sum(domain.integer))} of them whole"] if domain.rounds.integer else []
-    counted += [f"{len(domain.band.tied)} of them by their difference to another"] if domain.band is not None else []
-    counted += [f"{fixed} fixed"] if fixed else []
-    counted += [f"{follow} determined by others"] if follow else []
-    lines = [f"inputs: {_count(domain.n, 'number')}, {', '.join(counted)}"]
+    parts = [f"{domain.f} free"]
+    parts += [f"{int(np.sum(domain.integer))} of them whole"] if domain.rounds.integer else []
+    parts += [f"{len(domain.band.tied)} of them by their difference to another"] if domain.band is not None else []
+    parts += [f"{fixed} fixed"] if fixed else []
+    parts += [f"{follow} determined by others"] if follow else []
+    lines = [f"inputs: {counted(domain.n, 'number')}, {', '.join(parts)}"]
     if domain.f:
         width = targets.upper.astype(np.float64) - targets.lower
         least, middle, most = (f"{value:.4g}" for value in (width.min(), np.median(width), width.max()))
@@ -82,17 +83,13 @@ def _region(spec: Spec, query: Query) -> list[str]:
     if spec.assumed:
         lines.append(f"inputs: {spec.assumed}")
     if spec.tree is not None:
-        lines.append(f"alternatives: nested, kept as one formula of {_count(spec.tree.atoms, 'comparison')}")
+        lines.append(f"alternatives: nested, kept as one formula of {counted(spec.tree.atoms, 'comparison')}")
     else:
         atoms = np.sum(targets.present, axis=1)
         low, high = int(atoms.min()), int(atoms.max())
-        of = _count(low, "comparison") if low == high else f"{low} to {high} comparisons"
+        of = counted(low, "comparison") if low == high else f"{low} to {high} comparisons"
         open_ = f", {targets.t} of them possible" if targets.t < spec.disjuncts else ""
         lines.append(f"alternatives: {spec.disjuncts}{open_}, each of {of} beyond its bounds")
     if not targets.forms.linear:
         lines.append(f"curved: products of up to {int(targets.forms.monomials.shape[1])} variables")
     return lines
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier.counted import counted
 from falsifier.errors import InputError
 from falsifier.input_file import MODEL, limit_or, read_bytes
 from falsifier.query.tree import Kind, Variable
@@ -101,7 +102,7 @@ def assign(query: Query, given: Sequence[tuple[str | None, Model]]) -> list[Mode
         return [given[0][1]] * len(declared)
     by_name = dict(given)
     if None in by_name:
-        raise InputError(f"{query.origin}: declares {len(declared)} networks: give each as NAME=FILE")
+        raise InputError(f"{query.origin}: declares {counted(len(declared), 'network')}: give each as NAME=FILE")
     names = [network.name for network in declared]
     for name in by_name:
         if name not in names:
@@ -218,5 +219,5 @@ def _match_type(query: Query, variable: Variable, dtype: np.dtype[Any]) -> None:
     if variable.dtype not in (_REAL, dtype.name):
         raise InputError(
             f"{query.origin}: {variable.name} is declared {variable.dtype}, the ONNX tensor has {dtype.name}: "
-            f"declare it {dtype.name} or real"
+            f"declare it {'' if dtype.kind == 'b' else f'{dtype.name} or '}real"
         )

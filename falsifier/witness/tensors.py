@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier.counted import counted
 from falsifier.errors import InputError
 from falsifier.input_file import read_bytes
 from falsifier.output_file import replace
@@ -54,7 +55,9 @@ def read_tensors(query: Query, folder: Path) -> Assignment:
             continue
         values = _read(path)
         if values.size != variable.size:
-            raise InputError(f"{path}: {values.size} values, {variable.name} is declared with {variable.size}")
+            raise InputError(
+                f"{path}: {counted(values.size, 'value')}, {variable.name} is declared with {variable.size}"
+            )
         (assignment.inputs if variable.kind is Kind.INPUT else assignment.outputs).append(values.ravel())
     return assignment
 

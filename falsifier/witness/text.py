@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier.counted import counted
 from falsifier.errors import InputError
 from falsifier.query.tree import Kind
 from falsifier.records import record
@@ -98,7 +99,7 @@ def _read_v1(query: Query, body: str, origin: str) -> Assignment:
     network = query.networks[0]
     expected = sum(v.size for v in network.inputs)
     if len(given["X"]) != expected:
-        raise InputError(f"{origin}: {len(given['X'])} values of X, the query declares {expected}")
+        raise InputError(f"{origin}: {counted(len(given['X']), 'value')} of X, the query declares {expected}")
     return Assignment([_numbers(given["X"])], [_numbers(given["Y"])])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import models
 import numpy as np
+import onnx
 import pytest
 from campaigns import WEIGHT, Kept, network
 
@@ -19,11 +20,11 @@ from falsifier.campaign.dataset import (
     predictions,
     read_radius,
     read_samples,
-    write_queries,
 )
 from falsifier.campaign.driver import Driver
 from falsifier.campaign.executors.inline import Inline
 from falsifier.campaign.plan import arranged, read_instances
+from falsifier.campaign.query_files import write_queries
 from falsifier.campaign.stack import Settings
 from falsifier.errors import InputError
 from falsifier.network import load
@@ -323,3 +324,74 @@ def test_budgets(tmp_path: Path) -> None:
         read_radius(None, path)
     with pytest.raises(InputError, match="--epsilon or --budgets"):
         read_radius(None, None)
+
+
+def labelled(folder: Path, first: str) -> Path:
+    """The class and the scores of `WEIGHT` as two outputs, as scikit-learn's converters write them."""
+    nodes = [
+        onnx.helper.make_node("MatMul", ["X", "w"], ["scores"]),
+        onnx.helper.make_node("ArgMax", ["scores"], ["label"], axis=1, keepdims=0),
+    ]
+    outputs = [models.tensor("label", ["N"], np.int64), models.tensor("scores", ["N", 2])]
+    made = models.model(
+        nodes,
+        [models.tensor("X", ["N", 3])],
+        outputs if first == "label" else outputs[::-1],
+        [models.constant("w", W.T)],
+    )
+    return models.save(made, folder / "labelled.onnx")
+
+
+@pytest.mark.parametrize("first", ["label", "scores"])
+def test_a_label_beside_scores_is_no_score(tmp_path: Path, first: str) -> None:
+    path = labelled(tmp_path, first)
+    x, y = samples()
+    net = fitted(load(path), (3,))
+    data = DataSet(x, None, Setting(Property.TOP1, np.array(0.23)), net, "images.npz")
+    assert data.y.tolist() == y.tolist()
+    record = run(data, path)
+    for i, decision in enumerate(record.decisions[f"sample_{i:02d}.vnnlib"] for i in range(len(x))):
+        assert decision.verdict.value == ("sat" if distance(x[i], y[i]) < 0.23 else "unknown")
+        if decision.witness is not None:
+            assignment = read_witness(parse(data.text(i)), f"sat\n{decision.witness}")
+            assert np.argmax(W @ assignment.inputs[0].ravel()) != y[i]
+    assert {d.verdict.value for d in record.decisions.values()} == {"sat", "unknown"}
+    margin = Setting(Property.MARGIN, np.array(0.23), margin=0.1)
+    if first == "label":
+        with pytest.raises(InputError, match="first output is a class without scores: use the property top1"):
+            DataSet(x, None, margin, net, "images.npz")
+    else:
+        assert all("Y_2" not in line for line in DataSet(x, y, margin, net, "images.npz").text(0).splitlines()[-1:])
+
+
+def test_a_map_of_classes_is_refused(tmp_path: Path) -> None:
+    ops: list[models.Step] = [("ArgMax", [], {"axis": 1, "keepdims": 0})]
+    made = models.chain(ops, [1, 3, 2, 2], [1, 2, 2])
+    made.graph.output[0].CopyFrom(models.tensor("Y", [1, 2, 2], np.int64))
+    path = models.save(made, tmp_path / "map.onnx")
+    with pytest.raises(InputError, match="gives 4 classes for a sample, not scores of one"):
+        DataSet(np.zeros((1, 12)), None, Setting(Property.TOP1, np.array(1.0)), load(path), "images.npz")
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.bool_])
+@pytest.mark.parametrize("open_", [False, True])
+def test_a_range_that_ends_between_integers(tmp_path: Path, dtype: Any, open_: bool) -> None:
+    """floor(x), or whether it is above 0, stays in 0.5 .. 1.5 iff it is 1; a fraction is no integer of 2.0."""
+    shape: list[Any] = ["N", 1, "w"] if open_ else [1, 1, 2]
+    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    made = models.chain([("Floor", [], {}), ("Cast", [], {"to": kind})], shape, shape)
+    made.graph.output[0].CopyFrom(models.tensor("Y", shape, dtype))
+    path = models.save(made, tmp_path / "whole.onnx")
+    x = np.array([[1.5, 1.25], [1.75, 1.5], [1.25, 1.5]])
+    net = fitted(load(path), (1, 2))
+    data = DataSet(x, None, Setting(Property.RANGE, np.array(0.375), range=(0.5, 1.5)), net, "images.npz")
+    record = Kept()
+    jobs = arranged(jobs_of(data, str(path), 20.0, None))
+    Driver(jobs, record, Settings(evaluations=3000), Inline({path: net})).run()
+    # 0.875 .. 1.625 has a 0 below it; 1.375 .. 2.125 a 2 above, which is no other truth value
+    above = "unknown" if dtype == np.bool_ else "sat"
+    assert [record.answers()[f"sample_{i}.vnnlib"] for i in range(3)] == ["sat", above, "sat"]
+    for i in range(3):
+        tree = parse(data.text(i))
+        assert tree.version == ((2, 0) if open_ else (1, 0))
+        assert same(tree, data.query(i))

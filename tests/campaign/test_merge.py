@@ -68,7 +68,7 @@ def test_shards_become_the_record_of_the_whole(tmp_path: Path) -> None:
     assert gzip.decompress(witness.read_bytes()).decode() == SAT.witness
     assert notes == [
         f"{two}: has not come to its end: it was cut short, or runs still",
-        "1 instances have no answer: falsifier campaign ... --resume runs them",
+        "1 instance has no answer: falsifier campaign ... --resume runs it",
     ]
     database = readable(tmp_path / "all")
     assert database.execute("select distinct session from progress order by 1").fetchall() == [(0,), (1,)]

@@ -78,7 +78,9 @@ def test_what_cannot_be_done_leaves_the_file_alone(folder: Path, arguments: list
 def test_a_folder_that_is_not_there(folder: Path) -> None:
     done = falsifier("convert", "one.vnnlib", "-o", "no/out.vnnlib", cwd=folder)
     assert done.returncode == 2
-    assert done.stderr == "falsifier: no/out.vnnlib: cannot be written (No such file or directory)\n"
+    assert (
+        done.stderr == "falsifier: no/out.vnnlib: the query (--output) cannot be written (No such file or directory)\n"
+    )
 
 
 @pytest.mark.parametrize("name", ["one.vnnlib", "net.onnx", "link", "./one.vnnlib"])

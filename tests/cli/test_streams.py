@@ -55,10 +55,29 @@ def test_full_stdout_is_told_in_one_line(tmp_path: Path) -> None:
     results = tmp_path / "results.txt"
     done = shell(("verify", *QUERY, "--results", str(results)), ">/dev/full")
     assert done.returncode == 2
-    assert done.stderr == "falsifier: No space left on device: free some space, or name another place\n"
+    assert (
+        done.stderr == "falsifier: standard output: No space left on device: free some space, or name another place\n"
+    )
     assert results.read_text().startswith("sat\n((X_0 ")
-    done = shell(("--version",), ">/dev/full")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    for words in (("--version",), ("supports", "--vnnlib-versions")):
+        done = shell(words, ">/dev/full")
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert "standard output: No space left" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("verify", *QUERY, "--json", "/dev/full"), "the result (--json)"),
+        (("convert", QUERY[0], "-o", "/dev/full"), "the query (--output)"),
+        (("quantize", QUERY[2], "--to", "float16", "-o", "/dev/full"), "the copy"),
+    ],
+)
+def test_a_full_disk_names_the_output(words: tuple[str, ...], said: str) -> None:
+    done = shell(words, "")
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert last == f"falsifier: /dev/full: {said} cannot be written (No space left on device)"
 
 
 def test_the_libraries_report_to_nobody() -> None:

@@ -6,9 +6,12 @@ import re
 from pathlib import Path
 
 import models
+import numpy as np
 import pytest
 from command import falsifier
 from several_networks import FALLS, HIDDEN, VERSION, asserts, bent, inside, network
+
+from falsifier.cli import main
 
 TEXT = FALLS.replace("(declare-input X_g float32 [1,1]) ", "(declare-input X_g float32 [1,1]) " + HIDDEN)
 ANSWER = "sat\n" + "".join(
@@ -67,3 +70,32 @@ def test_an_unbounded_input(folder: Path) -> None:
     filed = falsifier(*arguments, "--results", "out.txt", cwd=folder)
     assert (filed.returncode, (folder / "out.txt").read_text()) == (0, "unknown\n")
     assert "the input X_g[0,0] has no lower bound" in filed.stderr
+
+
+def test_truth_values_of_a_model_that_leaves_its_batch_open(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Declared real they are searched and confirmed; every other declaration is told so."""
+    made = models.chain([("Greater", [models.constant("c", [0.25])], {})], ["N", 2], ["N", 2])
+    made.graph.output[0].CopyFrom(models.tensor("Y", ["N", 2], np.bool_))
+    models.save(made, tmp_path / "net.onnx")
+
+    def verify(kind: str, atom: str) -> int:
+        (tmp_path / "q.vnnlib").write_text(
+            "(vnnlib-version <2.0>)\n(declare-network f\n (declare-input X float32 [1,2])\n"
+            f" (declare-output Y {kind} [1,2])\n)\n"
+            + "".join(f"(assert (>= X[0,{i}] 0.0))\n(assert (<= X[0,{i}] 1.0))\n" for i in range(2))
+            + f"(assert {atom})\n"
+        )
+        words = [str(tmp_path / "q.vnnlib"), "--network", str(tmp_path / "net.onnx"), "--timeout", "20"]
+        return main(["verify", *words])
+
+    assert verify("real", "(and (>= Y[0,1] 1.0) (<= Y[0,0] 0.0))") == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("sat\n")
+    assert "exact" in said.err
+    for kind, atom, remedy in (
+        ("bool", "(== Y[0,1] 1)", "type 'Bool' (from 'Y') is compared with no number: declare the variable real"),
+        ("bool", "(>= Y[0,1] 1.0)", "is compared with no number: declare the variable real"),
+        ("uint8", "(== Y[0,1] 1)", "Y is declared uint8, the ONNX tensor has bool: declare it real"),
+    ):
+        assert verify(kind, atom) == 2
+        assert remedy in capsys.readouterr().err

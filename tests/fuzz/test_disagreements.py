@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import models
@@ -57,6 +58,9 @@ def test_copies_disagree_somewhere(folder: Path, tmp_path: Path, kind: str) -> N
     (hit,) = report.hits.values()
     assert hit.stable
     assert hit.finding.details["class"] != hit.finding.details["against_class"]
+    said = hit.finding.summary
+    assert f" of model.onnx against class {hit.finding.details['against_class']} of {kind}.onnx: the outputs" in said
+    assert " there" not in said
     (folder_of_hit,) = report.folders.values()
     assert replay(folder_of_hit).outcome is Outcome.REPRODUCES
     assert replay(folder_of_hit, {"against": folder / "model.onnx"}).outcome is Outcome.GONE
@@ -94,6 +98,7 @@ def test_a_range_and_its_query(folder: Path, tmp_path: Path) -> None:
     )
     report = fuzz(settings)
     (hit,) = [h for h in report.hits.values() if h.finding.details["side"] == "below"][:1]
+    assert hit.finding.summary.startswith(f"output Y[0,{hit.finding.details['element']}] is ")
     where = report.folders[hit.finding.cause]
     text = (where / "query.vnnlib").read_text()
     assert text.count("(assert (>= X0_0") == 8
@@ -168,3 +173,12 @@ def test_nan_has_no_query(tmp_path: Path) -> None:
     (where,) = report.folders.values()
     assert not (where / "query.vnnlib").exists()
     assert "no query" in (where / "no_query.txt").read_text()
+
+
+def test_models_of_one_name_are_told_apart_by_their_folders(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    own, other = folder / "model.onnx", tmp_path / "new" / "model.onnx"
+    other.write_bytes((folder / "int8.onnx").read_bytes())
+    report = fuzz(Settings(own, "disagree", other, 1e-3, max_evaluations=60_000, seconds=1e9, causes=1))
+    (hit, *_) = report.hits.values()
+    assert re.match(rf"output Y\[0,\d\] differs by .*: \S+ of {own} against \S+ of {other} ", hit.finding.summary)

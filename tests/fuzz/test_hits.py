@@ -124,7 +124,7 @@ def test_a_hit_that_was_moved_away_from_its_model(tmp_path: Path, capsys: pytest
     assert main(["replay", str(folder)]) == 2
     out = capsys.readouterr().out
     assert "model.onnx: there is no such model: say where it is with --model FILE" in out
-    assert "0 of 1 hits reproduce, 1 cannot be run" in out
+    assert "0 of 1 hit reproduce, 1 cannot be run" in out
     assert main(["replay", str(folder), "--model", str(tmp_path / "model.onnx")]) == 1
 
 
@@ -171,6 +171,15 @@ def test_minimising_is_deterministic_and_bounded() -> None:
     assert 1 < small.sum() < 1.01
     again = Minimiser(space, holds, 500).minimise(point, np.zeros(8, np.float32))
     np.testing.assert_array_equal(small, again)
+
+
+def test_minimising_stays_within_the_radius() -> None:
+    """Rounding to fewer digits is no way out of the ball."""
+    start = np.array([[-0.39, 0.61]], np.float32)
+    space = make_space([TensorInfo("X", (1, 2), np.dtype(np.float32))], starts=start, radius=0.5)
+    small = Minimiser(space, lambda x: bool(x[0] < -0.8)).minimise(np.array([-0.88, 0.9], np.float32), start[0])
+    assert small[0] < -0.8
+    assert np.abs(small.astype(np.float64) - start[0]).max() <= 0.5
 
 
 def test_folders_without_hits_are_said(tmp_path: Path) -> None:

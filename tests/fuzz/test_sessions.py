@@ -250,7 +250,7 @@ def test_the_command_and_its_exit_status(model: Path, tmp_path: Path) -> None:
     assert run("fuzz", str(model), *few, "--out", "b", "--exit-code").returncode == 1
     replayed = run("replay", "model.fuzz")
     assert replayed.returncode == 1
-    assert "1 of 1 hits reproduce" in replayed.stdout
+    assert "1 of 1 hit reproduces" in replayed.stdout
     done = run("fuzz", str(model), *few, "--out", "c", "--objective", "range:-1000,1000", "--json", "-")
     assert json.loads(done.stdout)["causes"] == []
     for arguments, said in (

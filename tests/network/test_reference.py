@@ -82,7 +82,7 @@ def test_a_shape_of_the_same_size_stands_for_a_fixed_one_and_no_other_does() -> 
     assert load(model).shaped([(5,)]).reference.inputs[0].shape == (1, 1, 5)
     with pytest.raises(InputError, match=r"input 'X' has shape \[1, 1, 5\], the query declares \[4\]"):
         _ = load(model).shaped([(4,)]).reference
-    with pytest.raises(InputError, match="has 1 inputs, the query declares 2"):
+    with pytest.raises(InputError, match="has 1 input, the query declares 2"):
         _ = load(model).shaped([(5,), (5,)]).reference
 
 

@@ -174,7 +174,7 @@ def test_tensors_have_type_and_shape_of_the_declaration(tmp_path: Path) -> None:
         ("X_0 1", "form"),
         ("((X_0 1)(X_2 1)(Y_0 1))", "out of order"),
         ("((X_0 1)(Y_0 1)(X_1 1))", "out of order"),
-        ("((X_0 1)(Y_0 1))", "1 values of X, the query declares 2"),
+        ("((X_0 1)(Y_0 1))", "1 value of X, the query declares 2"),
         ("((X_0 1)(X_1 nan)(Y_0 1))", "expected one like"),
         ("((X_0 1)(X_1 inf)(Y_0 1))", "expected one like"),
     ],

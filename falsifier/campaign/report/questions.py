@@ -71,6 +71,7 @@ def _sample(row: Row, i: int, command: Mapping[str, Any]) -> Sample:
     setting = replace(setting, radius=np.broadcast_to(setting.radius, x.shape)[i : i + 1])
     network = fitted(load(Path(row.networks[0][1])), shape)
     one, label = x[i : i + 1], None if y is None else y[i : i + 1]
+    outputs = None
     if label is None and setting.property is not Property.RANGE:
-        label = np.array([np.argmax(network.reference.run_flat(one[0].astype(network.reference.dtype)))])
-    return Sample(DataSet(one, label, setting, network, command["dataset"]), 0)
+        outputs = network.reference.run_flat(one[0].astype(network.reference.dtype))[None]
+    return Sample(DataSet(one, label, setting, network, command["dataset"], outputs), 0)

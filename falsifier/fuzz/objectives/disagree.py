@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from falsifier.errors import EngineError, InputError
 from falsifier.fuzz.objectives import Finding, Judged, Model, Reproducer
+from falsifier.fuzz.objectives.naming import element, pair
 from falsifier.fuzz.watch import Seen
 from falsifier.network import Network
 from falsifier.witness.text import decimals
@@ -90,6 +91,7 @@ class Disagree:
     def confirm(self, x: Array, oldest: int) -> Finding | None:
         ours = self._network.reference.run_flat(x)
         theirs = self._against.reference.run_flat(x.astype(self._against.reference.dtype))
+        own, other = pair(self._network, self._against)
         details: dict[str, Any] = {"outputs": ours.tolist()[:64], "against_outputs": theirs.tolist()[:64]}
         if self._tolerance is not None:
             with np.errstate(invalid="ignore"):
@@ -101,8 +103,8 @@ class Disagree:
             details |= {"element": worst, "difference": float(difference[worst]), "tolerance": self._tolerance}
             return Finding(
                 f"output-{worst}",
-                f"output element {worst} differs by {difference[worst]:.6g}: {ours[worst]:.6g} against "
-                f"{theirs[worst]:.6g} (tolerance {self._tolerance:g})",
+                f"output {element(self._network.reference.outputs, worst)} differs by {difference[worst]:.6g}: "
+                f"{ours[worst]:.6g} of {own} against {theirs[worst]:.6g} of {other} (tolerance {self._tolerance:g})",
                 details,
             )
         a, b = self._by_row(ours[None])[0], self._by_row(theirs[None])[0]
@@ -114,8 +116,8 @@ class Disagree:
                 details |= {"class": i, "against_class": j, "row": row}
                 return Finding(
                     f"class-{i}-against-{j}",
-                    f"class {i} against class {j}: outputs {a[row, i]:.6g} and {a[row, j]:.6g} there, {b[row, i]:.6g} "
-                    f"and {b[row, j]:.6g} here",
+                    f"class {i} of {own} against class {j} of {other}: the outputs of these classes are "
+                    f"{a[row, i]:.6g} and {a[row, j]:.6g} of {own}, {b[row, i]:.6g} and {b[row, j]:.6g} of {other}",
                     details,
                 )
         return None

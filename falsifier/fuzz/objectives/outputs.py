@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from falsifier.errors import EngineError
 from falsifier.fuzz.objectives import Finding, Judged, Model, Reproducer
+from falsifier.fuzz.objectives.naming import element
 from falsifier.fuzz.watch import Seen
 from falsifier.network import Network
 from falsifier.witness.text import decimals
@@ -58,7 +59,7 @@ class OutsideRange:
         end = self._high if side == "above" else self._low
         return Finding(
             f"output-{k}-{side}",
-            f"output element {k} is {outputs[k]:.9g}, {side} {end:g}",
+            f"output {element(self._network.reference.outputs, k)} is {outputs[k]:.9g}, {side} {end:g}",
             {"element": k, "value": float(outputs[k]), "side": side, "bound": end},
         )
 
@@ -66,7 +67,7 @@ class OutsideRange:
         k, sign = finding.details["element"], ">" if finding.details["side"] == "above" else "<"
         lines = [
             "y = numpy.concatenate([r.ravel() for r in run(model, feed)])",
-            f"print('output element {k}', y[{k}])",
+            f"print('output', {element(self._network.reference.outputs, k)!r}, y[{k}])",
             f"reproduced = bool(y[{k}] {sign} {finding.details['bound']!r})",
         ]
         return Reproducer({"model": Model(self._network)}, lines)
