@@ -27,7 +27,7 @@ _FEW, _MANY = 4, 16  # points: looked at first, and where one of these speaks ag
 _CHEAP = 1 << 24  # bytes of the tensors of all first points: beyond, a look takes as long as a search's first steps
 _SMALLEST, _LARGEST = 2.0**-16, 2.0**-5  # steps, in widths of the box
 _STEPS = np.array([1.0, -1.0, 4.0, -4.0])  # of a lane's step
-_ROUNDING = 8  # times the last bit of the outputs, that a difference may be off by
+_ROUNDING = 8  # times the last bit of the outputs, or of 1, that a difference may be off by
 _AGREE = 0.04  # of the slope: how far differences may lie apart, rounding included
 _OFF = 0.25  # of the larger of slope and gradient: how far these must lie apart
 _BY_FAR = 8  # times what the differences lie apart
@@ -84,7 +84,8 @@ def _looked(engine: Engine, lower: Array, upper: Array, rng: np.random.Generator
         sign = rng.choice([-1.0, 1.0], (lanes, n))
         sign[1::2] = np.where(gradient[1::2] != 0, np.sign(gradient[1::2]), sign[1::2])
         direction = sign * rng.uniform(0.5, 1.5, (lanes, n)) * width
-        grain = _ROUNDING * np.finfo(engine.dtype).eps * (np.abs(y) * np.abs(seed)).sum(axis=1)
+        # the least slope of what saturates is below the last bit of 1
+        grain = _ROUNDING * np.finfo(engine.dtype).eps * np.linalg.norm(np.maximum(np.abs(y), 1) * seed, axis=1)
         change = np.ptp(seed @ y.T, axis=1)  # of a walk across the box, whatever the gradient says
         change[1::2] = np.maximum(change[1::2], (direction * gradient).sum(axis=1)[1::2])
         step = np.clip(4 / _AGREE * grain / np.maximum(change, grain), _SMALLEST, _LARGEST) * _STEPS[:, None]

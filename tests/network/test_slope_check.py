@@ -129,10 +129,13 @@ def test_right_gradients_are_never_contradicted(name: str, box: tuple[float, flo
         read("net (float[1,4] x) => (float[1,4] y) { z = Sin (x) a = Abs (z) y = Sqrt (a) }"),
         read("net (float[1,4] x) => (float[1,4] y) <float k = {3e5}> { z = Mul (x, k) y = Sin (z) }"),
         read("net (float[1,4] x) => (float[1,4] y) <float k = {-9.0}> { z = Add (x, k) y = Relu (z) }"),
+        read("net (float[1,1] x) => (float[1,1] y) <float k = {-0.5}> { z = Mul (x, k) y = Relu (z) }"),
+        read("net (float[1,1] x) => (float[1,1] y) <float k = {-99.0}> { z = Mul (x, k) y = Sigmoid (z) }"),
+        read("net (float[1,1] x) => (float[1,1] y) <float k = {-0.5}> { z = Mul (x, k) r = Relu (z) y = Exp (r) }"),
         read("net (float[1,4] x) => (int64[1,1] y) { y = ArgMax <axis = 1> (x) }"),
     ],
 )
-@pytest.mark.parametrize("box", [(-1, 1), (0.25, 0.26)])
+@pytest.mark.parametrize("box", [(-1, 1), (0.25, 0.26), (0, 1)])
 def test_neither_kinks_nor_stairs_nor_what_saturates_speak_against_a_gradient(
     model: ModelProto, box: tuple[float, float]
 ) -> None:
