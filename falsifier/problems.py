@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -153,8 +153,14 @@ class Problems:
                 from falsifier.network.peeling import on_logits
 
                 seen = on_logits(engine, self._network.lowered)
-            self._problems[key] = Problem(spec, seen, self._budget)
+            self._problems[key] = Problem(spec, seen, self._budget, partial(self._sound, seen))
         return self._problems[key]
+
+    def _sound(self, engine: Engine) -> bool:
+        """Whether nothing speaks against the gradients of an engine of the network."""
+        from falsifier.network.slope_check import contradicted, is_judged
+
+        return not (is_judged(engine, self._network.lowered) and contradicted(engine, *self.hull()))
 
     def hull(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """The least box `[n]` around the boxes of all targets."""

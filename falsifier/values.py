@@ -6,6 +6,7 @@ Axes: b lane, f free input, n flat input, m flat output, t target, k atom, r for
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -44,19 +45,22 @@ class Values:
 
     t targets of at most k atoms, f free inputs; dtype: numpy's name of the element type; like: an empty array of the
     engine's kind, type and device; serial: one sample at a time; stepped: straight-through windows make a difference.
-    Points, targets and results are arrays of the engine's kind.
+    Points, targets and results are arrays of the engine's kind. `sound`: whether the engine's gradients are to be
+    trusted, asked once there is a use for them.
 
     Raises ValueError for an empty spec, or where the engine's sizes differ from the query's.
     """
 
-    def __init__(self, spec: Spec, engine: Engine, budget: Budget | None = None) -> None:
+    def __init__(
+        self, spec: Spec, engine: Engine, budget: Budget | None = None, sound: Callable[[], bool] | None = None
+    ) -> None:
         if spec.targets is None or spec.domain is None:
             raise ValueError(f"nothing to search: {spec.reason}")
         if engine.n != spec.n or spec.m not in (0, engine.m):  # a query may leave outputs undeclared
             raise ValueError(
                 f"the query has {spec.n} inputs and {spec.m} outputs, the network {engine.n} and {engine.m}"
             )
-        self.spec, self.engine, self.budget = spec, engine, budget
+        self.spec, self.engine, self.budget, self._sound = spec, engine, budget, sound
         self.like = engine.asarray(np.empty(0))
         self.xp = namespace(self.like)
         self.dtype = engine.dtype
@@ -86,8 +90,8 @@ class Values:
 
     @cached_property
     def differentiable(self) -> bool:
-        """Whether the engine has gradients: what answers makes their session, which forward runs do without."""
-        return self.engine.differentiable
+        """Whether there are gradients to search by: what answers makes their session, which forward runs do without."""
+        return self.engine.differentiable and (self._sound is None or self._sound())
 
     def _moved(self, x: Any) -> Array:
         """Host data beside the engine's arrays; floats in the engine's type."""

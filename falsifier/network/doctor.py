@@ -197,6 +197,8 @@ def _gradient(engine: Any, attempts: Sequence[Attempt]) -> str:
         return GradientState.ABSENT.value
     states = [a.check.gradient for a in attempts if a.accepted and a.engine == engine.name and a.check is not None]
     state = states[0] if states else GradientState.UNCHECKED
+    if state is GradientState.WRONG:
+        return str(state.value)
     source = getattr(engine, "gradient", "adjoint")
     return f"{state.value}, by {source}"
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from falsifier.errors import EngineError, InputError, UnsupportedError
 from falsifier.network import accelerator
 from falsifier.network.engine import Engine
 from falsifier.network.reference import Sampled
-from falsifier.network.selfcheck import Box, SelfCheck, self_check
+from falsifier.network.selfcheck import Box, GradientState, SelfCheck, self_check
 from falsifier.network.single import SingleSampleEngine
 
 if TYPE_CHECKING:
@@ -50,7 +52,8 @@ def choose(
     """The engine, and the attempts that led to it. onnxruntime, torch, then the original one sample at a time.
 
     `device` cpu or auto begins with onnxruntime on the CPU; cuda asks for torch on that device.
-    An engine without gradients is taken only where the next has none either. `gradient`: look at gradients as well.
+    An engine without gradients is taken only where the next has none either. `gradient`: look at gradients as well. An
+    engine whose gradients are wrong serves without them: the next follows the same adjoint.
     Raises InputError for a device that cannot be had, or that this network cannot be run on.
     """
     attempts: list[Attempt] = []
@@ -138,7 +141,14 @@ def _torch(lowered: Lowered, device: str) -> Engine:
 
 def _checked(engine: Engine, network: Served, box: Box | None, lowered: Lowered, gradient: bool) -> SelfCheck:
     discrete = any(p.op in DISCRETE or _rounds(p) for p in lowered.program.primitives)
-    return self_check(engine, network.reference, box, discrete=discrete, gradient=gradient, grain=lowered.grain)
+    outcome = self_check(engine, network.reference, box, discrete=discrete, gradient=gradient, grain=lowered.grain)
+    if gradient and outcome.passed and engine.differentiable:
+        from falsifier.network.slope_check import contradicted, is_judged
+
+        within = box or (np.zeros(engine.n), np.ones(engine.n))
+        if is_judged(engine, lowered) and contradicted(engine, *within):
+            return replace(outcome, gradient=GradientState.WRONG)
+    return outcome
 
 
 def _rounds(primitive: Any) -> bool:

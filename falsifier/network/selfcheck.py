@@ -38,6 +38,7 @@ class GradientState(Enum):
     FINE = "gradients are finite and not all zero"
     ZERO = "gradients are zero everywhere"
     NON_FINITE = "some gradients are infinite or NaN"
+    WRONG = "gradients are not used: differences of the outputs contradict them"
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,41 @@ def test_maxima_of_maxima_pass_on_no_more_than_they_get(kernel: int) -> None:
     assert (taken >= 0).all()
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        [helper.make_node("Resize", ["x", "", "scales"], ["a"], mode="nearest")],
+        [helper.make_node("MaxPool", ["x"], ["a"], kernel_shape=[3, 3], pads=[1, 1, 1, 1])],
+        [
+            helper.make_node("MaxPool", ["x"], ["b"], kernel_shape=[2, 2], pads=[0, 0, 1, 1]),
+            helper.make_node("Conv", ["b", "w"], ["c"]),
+            helper.make_node("Relu", ["c"], ["d"]),
+            helper.make_node("Concat", ["x", "d"], ["a"], axis=1),
+        ],
+        [
+            helper.make_node("Unsqueeze", ["x", "at"], ["b"]),
+            helper.make_node("Expand", ["b", "shape"], ["c"]),
+            helper.make_node("Reshape", ["c", "folded"], ["a"]),
+        ],
+        [helper.make_node("Pad", ["x", "pads"], ["a"], mode="edge")],
+    ],
+)
+def test_copies_of_an_entry_share_what_flows(before: list[Any]) -> None:
+    """They are the largest of their window together wherever the point is."""
+    pool = helper.make_node("MaxPool", ["a"], ["y"], kernel_shape=[2, 2], strides=[2, 2])
+    constants = {
+        "scales": np.array([1, 1, 2, 2], np.float32),
+        "w": np.array([[1.0, -0.5], [0.5, 1.0]], np.float32)[:, :, None, None],
+        "at": np.array([4]),
+        "shape": np.array([1, 2, 4, 6, 2]),
+        "folded": np.array([1, 2, 4, 12]),
+        "pads": np.array([0, 0, 1, 1, 0, 0, 1, 1]),
+    }
+    used = {name for node in before for name in node.input}
+    model = graph_model([*before, pool], {"x": [1, 2, 4, 6]}, {k: v for k, v in constants.items() if k in used})
+    check(model)
+
+
 def test_an_infinite_neighbour_leaves_gradients_finite() -> None:
     model = node_model("MaxPool", {"x": [1, 1, 1, 4]}, kernel_shape=[1, 3], pads=[0, 1, 0, 1])
     taken = gradient(model, np.array([[-np.inf, 1.0, 2.0, 3.0]]), np.ones((1, 4)))
