@@ -164,6 +164,20 @@ def function_body(node: Any, domain: str, version: int, operands: Sequence[Opera
     return None
 
 
+def without_inputs(node: Any, absent: set[str]) -> Any:
+    """A copy of a node that leaves out the inputs of some names."""
+    import onnx
+
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    names = ["" if name in absent else name for name in copy.input]
+    while names and not names[-1]:
+        names.pop()
+    del copy.input[:]
+    copy.input.extend(names)
+    return copy
+
+
 def _type(operand: Operand) -> Any:
     from onnx import TypeProto, helper
 

@@ -114,9 +114,13 @@ FILES: dict[str, tuple[str, str]] = {
     ),
     "refused": (
         "NonZero NonMaxSuppression Unique ConstantOfShape Range Bernoulli Multinomial RandomNormalLike "
-        "RandomUniformLike SequenceMap Optional OptionalGetElement OptionalHasElement SequenceAt "
-        "SequenceConstruct SequenceErase SequenceInsert SequenceLength SplitToSequence ConcatFromSequence ImageDecoder "
-        "RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer",
+        "RandomUniformLike SequenceMap ImageDecoder RegexFullMatch StringConcat StringNormalizer StringSplit "
+        "TfIdfVectorizer",
+        "",
+    ),
+    "sequences": (
+        "Optional OptionalGetElement OptionalHasElement SequenceAt SequenceConstruct SequenceEmpty SequenceErase "
+        "SequenceInsert SequenceLength SplitToSequence ConcatFromSequence",
         "",
     ),
     "recurrent": ("RNN GRU LSTM", ""),
