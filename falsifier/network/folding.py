@@ -87,14 +87,15 @@ def _axes(node: Node, given: Array | None) -> list[int] | None:
 
 def _constant(node: Node) -> Array:
     attributes = node.attributes
-    if "value" in attributes:
-        return np.asarray(attributes["value"])
+    for name in ("value", "sparse_value"):
+        if name in attributes:
+            return np.asarray(attributes[name])
     for name, dtype in (("value_float", np.float32), ("value_floats", np.float32), ("value_int", np.int64)):
         if name in attributes:
             return np.array(attributes[name], dtype=dtype)
     if "value_ints" in attributes:
         return np.array(attributes["value_ints"], dtype=np.int64)
-    raise UnsupportedError(f"Constant {node.name!r} holds text or a sparse tensor")
+    raise UnsupportedError(f"Constant {node.name!r} holds text")
 
 
 def _constant_of_shape(node: Node, shape: Array) -> Array:

@@ -103,11 +103,7 @@ def lower(
     `hidden`: inner tensors, by name, that come before the outputs. `read`: gives the array of an initializer.
     Raises UnsupportedError, with a one-line reason, for a model that has no batched program.
     """
-    if model.functions:
-        from onnx import inliner
-
-        model = inliner.inline_local_functions(model)
-    graph = model.graph
+    graph = reading.without_functions(model).graph
     infos = _inputs(graph, shapes)
     if not sum(i.size for i in infos):
         raise UnsupportedError("the model has no inputs")
@@ -154,7 +150,7 @@ class _Scope(dict[str, Carried]):
         super().__init__(known)
         self._read = read
         self._initializers = {i.name: i for i in graph.initializer} if graph is not None else {}
-        self._sparse = {i.values.name for i in graph.sparse_initializer} if graph is not None else set()
+        self._sparse = {i.values.name: i for i in graph.sparse_initializer} if graph is not None else {}
         self._parent = parent
         self.hidden: dict[str, Hidden] = {}
 
@@ -169,7 +165,8 @@ class _Scope(dict[str, Carried]):
             self[name] = self._read(self._initializers[name])
             return self[name]
         if name in self._sparse:
-            raise UnsupportedError(f"tensor {name!r} is a sparse initializer")
+            self[name] = reading.filled(self._sparse[name])
+            return self[name]
         if self._parent is None:
             raise UnsupportedError(f"tensor {name!r} is read but never made")
         return self._parent[name]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+import models
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from onnx import GraphProto, ModelProto, TensorProto, helper, numpy_helper, parser
+from onnx import GraphProto, ModelProto, SparseTensorProto, TensorProto, helper, numpy_helper, parser
 from small_networks import AFFINE, KINKED, SMOOTH, read
 
 from falsifier.errors import UnsupportedError
@@ -184,6 +185,56 @@ def test_functions_of_the_model_are_expanded() -> None:
     )
     got = OnnxruntimeEngine(lower(model)).outputs(np.array([[1.0, -2.0]], dtype=np.float32))
     np.testing.assert_array_equal(got, [[3, -6]])
+
+
+def test_attributes_that_a_call_leaves_out_are_those_of_the_function() -> None:
+    """Of calls in the graph, in a branch and in another function; onnxruntime says the same."""
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 13, "local" : 1]>
+        net (float[1,2] x) => (float[1,2] y) <bool yes = {1}> {
+        a = local.times (x)
+        b = If (yes) <
+          then_branch = g () => (float[1,2] c) { c = local.times (a) },
+          else_branch = h () => (float[1,2] d) { d = Neg (a) }
+        >
+        e = local.times <factor = 3.0> (b)
+        y = local.twice (e)
+        }
+        <domain: "local", opset_import: ["" : 13]>
+        times <factor: float = 5.0> (a) => (b) {
+        c = Constant <value_float: float = @factor> ()
+        b = Mul (a, c)
+        }
+        <domain: "local", opset_import: ["" : 13, "local" : 1]>
+        twice (a) => (b) {
+        c = local.times (a)
+        b = local.times <factor = 7.0> (c)
+        }"""
+    )
+    x = np.array([[1.0, -2.0]], dtype=np.float32)
+    got = OnnxruntimeEngine(lower(model)).outputs(x)
+    np.testing.assert_array_equal(got, 5 * 5 * 3 * 5 * 7 * x)
+    np.testing.assert_array_equal(Reference(model.SerializeToString()).run_flat(x[0]), got[0])
+
+
+def _sparse(name: str, places: NDArray[Any]) -> SparseTensorProto:
+    values = numpy_helper.from_array(np.array([2.0, -3.0, 5.0], dtype=np.float32), name)
+    return helper.make_sparse_tensor(values, numpy_helper.from_array(places), [2, 3])
+
+
+@pytest.mark.parametrize("places", [np.array([0, 4, 5]), np.array([[0, 0], [1, 1], [1, 2]])])
+@pytest.mark.parametrize("initializer", [True, False])
+def test_sparse_constants_are_filled_up(places: NDArray[Any], *, initializer: bool) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    if not initializer:
+        nodes.insert(0, helper.make_node("Constant", [], ["w"], sparse_value=_sparse("", places)))
+    model = models.model(nodes, [models.tensor("x", [1, 2])], [models.tensor("y", [1, 3])])
+    if initializer:
+        model.graph.sparse_initializer.append(_sparse("w", places))
+    x = np.array([[1.0, 2.0]], dtype=np.float32)
+    got = OnnxruntimeEngine(lower(model)).outputs(x)
+    np.testing.assert_array_equal(got, [[2, -6, 10]])
+    np.testing.assert_array_equal(Reference(model.SerializeToString()).run_flat(x[0]), got[0])
 
 
 def test_empty_parts_are_constants() -> None:
