@@ -121,6 +121,19 @@ def test_matrices_with_many_numbers_or_few_rows_are_multiplied(shape: tuple[int,
     assert {p.op for p in lower(affine(matrix)).program.primitives} == {"Gemm"}
 
 
+@pytest.mark.parametrize(
+    ("opset", "node"),
+    [(10, "<ratio = 0.5> (x)"), (12, "(x, half, no)"), (12, "(x, zero, yes)"), (13, "(x)"), (13, "(x, zero, yes)")],
+)
+def test_dropout_that_drops_nothing_is_the_identity_with_the_mask_of_its_opset(opset: int, node: str) -> None:
+    head = "net (float[1,2] x) => (float[1,2] y) <float half = {0.5}, float zero = {0}, bool yes = {1}, bool no = {0}>"
+    body = ["d, m = Dropout " + node, "f = Cast <to = 1> (m)", "y = Add (d, f)"]
+    model = read("\n".join([head, "{", *body, "}"]), opset)
+    x = np.array([1.0, -2.0], dtype=np.float32)
+    expected = Reference(model.SerializeToString()).run_flat(x)
+    np.testing.assert_array_equal(OnnxruntimeEngine(lower(model)).outputs(x[None]), expected[None])
+
+
 def test_what_outputs_do_not_need_is_not_lowered() -> None:
     model = read(
         """net (float[1,2] x) => (float[1,2] y) {
