@@ -250,6 +250,32 @@ def test_sparse_constants_are_filled_up(places: NDArray[Any], *, initializer: bo
     np.testing.assert_array_equal(Reference(model.SerializeToString()).run_flat(x[0]), got[0])
 
 
+@pytest.mark.parametrize("kind", ["INT4", "UINT4", "FLOAT8E4M3FN", "FLOAT8E5M2"])
+@pytest.mark.parametrize("how", ["tensor", "axis", "block", "Cast"])
+def test_weights_of_few_bits_are_folded(kind: str, how: str) -> None:
+    if kind.startswith("FLOAT") and how == "block":
+        how = "axis"  # onnxruntime has blocks of integers alone
+    code = getattr(TensorProto, kind)
+    numbers = [1, 2, 3, 4, 5, 6, 7, 0] if kind == "UINT4" else [-8, -3, 1, 7, 5, -1, 2, 0]
+    shapes: dict[str, list[int]] = {"tensor": [], "axis": [2], "block": [2, 2]}
+    constants = [helper.make_tensor("q", code, [4, 2], numbers)]
+    step = helper.make_node("Cast", ["q"], ["w"], to=TensorProto.FLOAT)
+    if how != "Cast":
+        scale = np.array([0.5, 0.25, 2.0, 1.0])[: int(np.prod(shapes[how]))].reshape(shapes[how])
+        constants.append(models.constant("s", scale))
+        zeros = [1, 2, 1, 0] if "INT" in kind else [0, 0, 0, 0]
+        constants.append(helper.make_tensor("z", code, shapes[how], zeros[: scale.size]))
+        settings = {"axis": 0, "block_size": 2} if how == "block" else {"axis": 1}
+        step = helper.make_node("DequantizeLinear", ["q", "s", "z"], ["w"], **settings)
+    # not a MatMul: onnxruntime rounds the other factor too where the weights have 4 bits
+    nodes = [step, helper.make_node("Mul", ["x", "w"], ["y"])]
+    model = models.model(nodes, [models.tensor("x", [4, 2])], [models.tensor("y", [4, 2])], constants, opset=21)
+    model.ir_version = 10
+    x = np.array([1.0, 2.0, -3.0, 0.5, 1.0, -1.0, 0.25, 7.0], dtype=np.float32)
+    got = OnnxruntimeEngine(lower(model)).outputs(x[None])
+    np.testing.assert_array_equal(got[0], Reference(model.SerializeToString()).run_flat(x))
+
+
 def test_empty_parts_are_constants() -> None:
     model = read(
         """net (float[1,3] x) => (float[1,3] y) <int64[2] n = {3,0}> {
