@@ -265,7 +265,7 @@ def test_weights_of_few_bits_are_folded(kind: str, how: str) -> None:
         constants.append(models.constant("s", scale))
         zeros = [1, 2, 1, 0] if "INT" in kind else [0, 0, 0, 0]
         constants.append(helper.make_tensor("z", code, shapes[how], zeros[: scale.size]))
-        settings = {"axis": 0, "block_size": 2} if how == "block" else {"axis": 1}
+        settings: dict[str, Any] = {"axis": 0, "block_size": 2} if how == "block" else {"axis": 1}
         step = helper.make_node("DequantizeLinear", ["q", "s", "z"], ["w"], **settings)
     # not a MatMul: onnxruntime rounds the other factor too where the weights have 4 bits
     nodes = [step, helper.make_node("Mul", ["x", "w"], ["y"])]
