@@ -106,11 +106,7 @@ def exposed_model(network: Network, only: Sequence[str] | None = None) -> Any:
     """A ModelProto with inner tensors as outputs beside its own."""
     import onnx
 
-    proto = network.proto()
-    if proto.functions:
-        from onnx import inliner
-
-        proto = inliner.inline_local_functions(proto)
+    proto = reading.without_functions(network.proto())
     graph = proto.graph
     moving = {i.name for i in graph.input} - {i.name for i in graph.initializer}
     ordered = reading.needed(graph.node, [name for node in graph.node for name in node.output if name])

@@ -87,14 +87,15 @@ def _axes(node: Node, given: Array | None) -> list[int] | None:
 
 def _constant(node: Node) -> Array:
     attributes = node.attributes
-    if "value" in attributes:
-        return np.asarray(attributes["value"])
+    for name in ("value", "sparse_value"):
+        if name in attributes:
+            return np.asarray(attributes[name])
     for name, dtype in (("value_float", np.float32), ("value_floats", np.float32), ("value_int", np.int64)):
         if name in attributes:
             return np.array(attributes[name], dtype=dtype)
     if "value_ints" in attributes:
         return np.array(attributes["value_ints"], dtype=np.int64)
-    raise UnsupportedError(f"Constant {node.name!r} holds text or a sparse tensor")
+    raise UnsupportedError(f"Constant {node.name!r} holds text")
 
 
 def _constant_of_shape(node: Node, shape: Array) -> Array:
@@ -145,12 +146,34 @@ def _cast(node: Node, x: Array) -> Array | None:
 
     to = np.dtype(helper.tensor_dtype_to_np_dtype(node.attributes["to"]))
     plain = "biuf"
+    if _is_packed(x):
+        x = x.astype(np.float32)  # holds each of their numbers
     if x.dtype.kind not in plain or to.kind not in plain:
         return None
     if x.dtype.kind == "f" and to.kind in "iu" and not (np.abs(x) < 2**31).all():
         return None  # what becomes of a number that does not fit is onnxruntime's to say
     with np.errstate(all="ignore"):
         return x.astype(to)
+
+
+def _is_packed(x: Array) -> bool:
+    """Whether the type is one of less than 8 bits, or of floats of 8, which onnxruntime does not take from numpy."""
+    return x.dtype.isbuiltin != 1 and x.dtype.name.startswith(("int", "uint", "float"))
+
+
+def _dequantize(node: Node, x: Array, scale: Array, zero: Array | None = None) -> Array | None:
+    """Of types that only numpy holds; the others are left to onnxruntime."""
+    if not _is_packed(x):
+        return None
+    axis, block = node.attributes.get("axis", 1), node.attributes.get("block_size", 0)
+
+    def along(numbers: Array) -> Array:
+        numbers = numbers.astype(np.float32)
+        if block:
+            return np.repeat(numbers, block, axis).take(range(x.shape[axis]), axis)
+        return numbers.reshape([-1 if i == axis % x.ndim else 1 for i in range(x.ndim)]) if numbers.ndim else numbers
+
+    return (x.astype(np.float32) - (0 if zero is None else along(zero))) * along(scale)
 
 
 def _range(node: Node, start: Array, limit: Array, delta: Array) -> Array:
@@ -183,6 +206,7 @@ _NUMPY: dict[str, Callable[..., Array | None]] = {
     "Reshape": _reshape,
     "Transpose": lambda node, x: np.transpose(x, node.attributes.get("perm")),
     "Cast": _cast,
+    "DequantizeLinear": _dequantize,
     "Range": _range,
     "Expand": _expand,
     "Div": _div,

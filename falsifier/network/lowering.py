@@ -17,18 +17,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from falsifier.errors import UnsupportedError
+from falsifier.network import control_flow
 from falsifier.network import model as reading
 from falsifier.network.folding import fold
-from falsifier.network.operators import LOWERINGS, Node
+from falsifier.network.operators import FILES, LOWERINGS, Node
 from falsifier.network.operators.linear import fuse_bias
 from falsifier.network.peeling import logits_of
-from falsifier.network.program import Builder, Dequantized, Operand, Program, Shape, Value, computed_dtype
+from falsifier.network.program import (
+    Builder,
+    Carried,
+    Dequantized,
+    Operand,
+    Program,
+    Shape,
+    Tensors,
+    Value,
+    computed_dtype,
+)
 from falsifier.network.reference import TensorInfo
 
 if TYPE_CHECKING:
     from falsifier.network.hidden_lengths import Hidden
 
 INPUT = "x"  # the program's input: flat points [b, n]
+_ON_SEQUENCES = frozenset(FILES["sequences"][0].split())
 
 Array = NDArray[Any]
 
@@ -91,11 +103,7 @@ def lower(
     `hidden`: inner tensors, by name, that come before the outputs. `read`: gives the array of an initializer.
     Raises UnsupportedError, with a one-line reason, for a model that has no batched program.
     """
-    if model.functions:
-        from onnx import inliner
-
-        model = inliner.inline_local_functions(model)
-    graph = model.graph
+    graph = reading.without_functions(model).graph
     infos = _inputs(graph, shapes)
     if not sum(i.size for i in infos):
         raise UnsupportedError("the model has no inputs")
@@ -108,23 +116,33 @@ def lower(
     walk = _Walk(build)
     names = [*hidden, *(o.name for o in graph.output)]
     walk.run(graph.node, names, scope, opsets)
-    results = [scope[name] for name in names]
+    results = [_one(scope[name], name) for name in names]
     outputs = tuple(
         TensorInfo(name, tuple(r.shape), r.dtype) for name, r in zip(names, results, strict=True) if r is not None
     )
     y = join(build, results, dtype)
     fuse_bias(build)
-    tensors = {**{k: v for k, v in scope.items() if v is not None}, **walk.tensors}
+    tensors = {**_tensors(scope), **walk.tensors}
     known = (tuple(values), tuple(results), tensors, logits_of(build, y), reading.grain(graph))
     return Lowered(build, x, y, dtype, infos, outputs, *known)
 
 
-class _Scope(dict[str, Operand]):
+def _one(carried: Carried, name: str) -> Operand:
+    if isinstance(carried, Tensors):
+        raise UnsupportedError(f"{name!r} is a sequence")
+    return carried
+
+
+def _tensors(carried: Mapping[str, Carried]) -> dict[str, Operand]:
+    return {name: c for name, c in carried.items() if c is not None and not isinstance(c, Tensors)}
+
+
+class _Scope(dict[str, Carried]):
     """Tensors by name. Initializers are decoded when first read, names of an enclosing graph are found there."""
 
     def __init__(
         self,
-        known: dict[str, Operand],
+        known: dict[str, Carried],
         graph: Any = None,
         parent: _Scope | None = None,
         read: Callable[[Any], Array] = reading.tensor,
@@ -132,7 +150,7 @@ class _Scope(dict[str, Operand]):
         super().__init__(known)
         self._read = read
         self._initializers = {i.name: i for i in graph.initializer} if graph is not None else {}
-        self._sparse = {i.values.name for i in graph.sparse_initializer} if graph is not None else set()
+        self._sparse = {i.values.name: i for i in graph.sparse_initializer} if graph is not None else {}
         self._parent = parent
         self.hidden: dict[str, Hidden] = {}
 
@@ -142,12 +160,13 @@ class _Scope(dict[str, Operand]):
             return self.hidden.get(name)
         return self._parent.hidden_of(name)
 
-    def __missing__(self, name: str) -> Operand:
+    def __missing__(self, name: str) -> Carried:
         if name in self._initializers:
             self[name] = self._read(self._initializers[name])
             return self[name]
         if name in self._sparse:
-            raise UnsupportedError(f"tensor {name!r} is a sparse initializer")
+            self[name] = reading.filled(self._sparse[name])
+            return self[name]
         if self._parent is None:
             raise UnsupportedError(f"tensor {name!r} is read but never made")
         return self._parent[name]
@@ -184,7 +203,7 @@ class _Walk:
                 tuple(proto.output),
                 proto.name or next((o for o in proto.output if o), ""),
             )
-            operands: list[Operand] = [scope[name] if name else None for name in proto.input]
+            operands = [scope[name] if name else None for name in proto.input]
             results, hidden = self._seen(node, operands, proto, scope, opsets)
             for name, result in zip(node.outputs, results, strict=False):
                 if name:
@@ -197,10 +216,13 @@ class _Walk:
                 raise UnsupportedError(f"the length of tensor {name!r} depends on the input")
 
     def _seen(
-        self, node: Node, operands: list[Operand], proto: Any, scope: _Scope, opsets: dict[str, int]
-    ) -> tuple[Sequence[Operand], Hidden | None]:
+        self, node: Node, carried: list[Carried], proto: Any, scope: _Scope, opsets: dict[str, int]
+    ) -> tuple[Sequence[Carried], Hidden | None]:
         """The results of a node, and what is hidden of them (see `hidden_lengths`)."""
         hidden = [scope.hidden_of(name) for name in proto.input]
+        operands = [o for o in carried if not isinstance(o, Tensors)]
+        if node.key in _ON_SEQUENCES or len(operands) < len(carried):
+            return self._on_sequences(node, carried, any(hidden), scope, opsets), None
         plain = partial(self._node, node, operands, proto, scope, opsets)
         moving = node.key == "Slice" and any(isinstance(o, Value) for o in operands[1:])
         if not moving and not any(hidden):
@@ -215,10 +237,24 @@ class _Walk:
         except UnsupportedError as error:
             raise UnsupportedError(f"node {node.name!r} ({node.op}): {error}") from error
 
+    def _on_sequences(
+        self, node: Node, operands: list[Carried], hidden: bool, scope: _Scope, opsets: dict[str, int]
+    ) -> Sequence[Carried]:
+        from falsifier.network.operators import sequences
+
+        if node.key in control_flow.CONTROL_FLOW and not hidden:
+            return self._control_flow(node, operands, scope, opsets)
+        try:
+            if hidden:
+                raise UnsupportedError("a sequence of tensors whose length depends on the input")
+            return sequences.lower(self.build, node, operands)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"node {node.name!r} ({node.op}): {error}") from error
+
     def _node(
         self, node: Node, operands: list[Operand], proto: Any, scope: _Scope, opsets: dict[str, int]
-    ) -> Sequence[Operand]:
-        if node.key in ("If", "Loop", "Scan"):
+    ) -> Sequence[Any]:
+        if node.key in control_flow.CONTROL_FLOW:
             return self._control_flow(node, operands, scope, opsets)
         if node.key in LOWERINGS and any(isinstance(o, Value) for o in operands):
             try:
@@ -244,19 +280,17 @@ class _Walk:
             self.build.note_dequantized(result, Dequantized(integers, scale, point, axis))
 
     def _control_flow(
-        self, node: Node, operands: list[Operand], scope: _Scope, opsets: dict[str, int]
-    ) -> Sequence[Operand]:
-        from falsifier.network import control_flow
-
+        self, node: Node, operands: Sequence[Carried], scope: _Scope, opsets: dict[str, int]
+    ) -> Sequence[Carried]:
         def body(name: str) -> control_flow.Body:
             graph = node.attributes[name]
             constants = _Scope({}, graph, scope)  # one for all rounds, so that weights are decoded once
             names = [o.name for o in graph.output]
 
-            def made(known: Mapping[str, Operand]) -> list[Operand]:
+            def made(known: Mapping[str, Carried]) -> list[Carried]:
                 inner = _Scope(dict(known), None, constants)
                 self.run(graph.node, names, inner, opsets)
-                self.tensors.update({**constants, **inner})
+                self.tensors.update(_tensors({**constants, **inner}))
                 return [inner[name] for name in names]
 
             return made
@@ -269,39 +303,26 @@ class _Walk:
         except UnsupportedError as error:
             raise UnsupportedError(f"node {node.name!r} ({node.op}): {error}") from error
 
-    def _function(self, node: Node, operands: list[Operand], proto: Any) -> Sequence[Operand]:
+    def _function(self, node: Node, operands: list[Operand], proto: Any) -> Sequence[Carried]:
         body = reading.function_body(proto, node.domain, node.version, operands)
         if body is None:
             name = f"{node.domain}.{node.op}" if node.domain else node.op
             raise UnsupportedError(f"node {node.name!r}: operator {name} (opset {node.version}) is not supported")
-        known: dict[str, Operand] = dict.fromkeys(body.input)
+        known: dict[str, Carried] = dict.fromkeys(body.input)
         known.update(zip(body.input, operands, strict=False))
         defaults = reading.default_attributes(node.op, node.domain, node.version)
         defaults.update(reading.attributes(body.attribute_proto))
         inner = _Scope(known)
         # an input that is not given is an empty name in the nodes that would read it
         absent = {name for name, value in known.items() if value is None}
-        nodes = [_without(n, absent) for n in body.node] if absent else body.node
+        nodes = [reading.without_inputs(n, absent) for n in body.node] if absent else body.node
         opsets = {o.domain: o.version for o in body.opset_import}
         wanted = [name for name, out in zip(body.output, node.outputs, strict=False) if out]
         self.run(nodes, wanted, inner, opsets, {**defaults, **node.attributes})
         return [inner[name] if out else None for name, out in zip(body.output, node.outputs, strict=False)]
 
 
-def _without(node: Any, absent: set[str]) -> Any:
-    import onnx
-
-    copy = onnx.NodeProto()
-    copy.CopyFrom(node)
-    names = ["" if name in absent else name for name in copy.input]
-    while names and not names[-1]:
-        names.pop()
-    del copy.input[:]
-    copy.input.extend(names)
-    return copy
-
-
-def _check(node: Node, result: Operand) -> None:
+def _check(node: Node, result: Carried) -> None:
     if isinstance(result, Value) and result.size == 0:
         raise UnsupportedError(f"node {node.name!r} ({node.op}) makes an empty tensor")
 

@@ -20,6 +20,16 @@ def tensor(proto: Any) -> NDArray[Any]:
     return widened(array)
 
 
+def filled(proto: Any) -> NDArray[Any]:
+    """A SparseTensorProto as an array, with its zeros."""
+    from onnx import numpy_helper
+
+    values, places = tensor(proto.values), np.asarray(numpy_helper.to_array(proto.indices))
+    array = np.zeros(tuple(proto.dims), values.dtype)
+    array[tuple(places.T) if places.ndim == 2 else np.unravel_index(places, array.shape)] = values
+    return array
+
+
 def widened(array: NDArray[Any]) -> NDArray[Any]:
     """Half precision as float32, anything else as it is."""
     return array.astype(computed_dtype(array.dtype), copy=False)
@@ -55,6 +65,30 @@ def bound_node(node: Any, bound: dict[str, Any]) -> Any:
     return copy
 
 
+def without_functions(model: Any) -> Any:
+    """A model with its functions written out where they are called; as it is, where it has none.
+
+    onnx's inliner forgets the values that a function gives to attributes which a call leaves out.
+    """
+    if not model.functions:
+        return model
+    from onnx import ModelProto, inliner
+
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    defaults = {(f.domain, f.name, f.overload): f.attribute_proto for f in copy.functions if f.attribute_proto}
+    stack = [*copy.graph.node, *(node for f in copy.functions for node in f.node)] if defaults else []
+    while stack:
+        node = stack.pop()
+        given = {a.name for a in node.attribute}
+        missing = defaults.get((node.domain, node.op_type, node.overload), ())
+        node.attribute.extend(a for a in missing if a.name not in given)
+        for a in node.attribute:
+            for graph in (a.g,) if a.HasField("g") else a.graphs:
+                stack.extend(graph.node)
+    return inliner.inline_local_functions(copy)
+
+
 def attributes(protos: Iterable[Any]) -> dict[str, Any]:
     """Attributes decoded: int, float, str (bytes where it is not UTF-8), lists of these, arrays, GraphProto."""
     from onnx import AttributeProto
@@ -75,6 +109,8 @@ def attributes(protos: Iterable[Any]) -> dict[str, Any]:
             decoded[a.name] = [_text(s) for s in a.strings]
         elif a.type == AttributeProto.TENSOR:
             decoded[a.name] = tensor(a.t)
+        elif a.type == AttributeProto.SPARSE_TENSOR:
+            decoded[a.name] = filled(a.sparse_tensor)
         elif a.type == AttributeProto.GRAPH:
             decoded[a.name] = a.g
         else:
@@ -162,6 +198,20 @@ def function_body(node: Any, domain: str, version: int, operands: Sequence[Opera
             )
             return onnx.FunctionProto.FromString(body) if body else None
     return None
+
+
+def without_inputs(node: Any, absent: set[str]) -> Any:
+    """A copy of a node that leaves out the inputs of some names."""
+    import onnx
+
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    names = ["" if name in absent else name for name in copy.input]
+    while names and not names[-1]:
+        names.pop()
+    del copy.input[:]
+    copy.input.extend(names)
+    return copy
 
 
 def _type(operand: Operand) -> Any:

@@ -50,6 +50,13 @@ class Value:
 Operand = Value | NDArray[Any] | None  # a tensor with lanes, a constant, or an omitted optional input
 
 
+class Tensors(tuple[Operand, ...]):
+    """What the model calls a sequence. Which tensors are in it is certain, whatever the inputs are."""
+
+
+Carried = Operand | Tensors  # what a name in a model may stand for
+
+
 @dataclass(frozen=True)
 class Primitive:
     """One node of the program. Inputs and outputs are names of values or constants; '' is an omitted input."""

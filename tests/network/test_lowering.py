@@ -5,10 +5,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+import models
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from onnx import GraphProto, ModelProto, TensorProto, helper, numpy_helper, parser
+from onnx import GraphProto, ModelProto, SparseTensorProto, TensorProto, helper, numpy_helper, parser
 from small_networks import AFFINE, KINKED, SMOOTH, read
 
 from falsifier.errors import UnsupportedError
@@ -120,6 +121,19 @@ def test_matrices_with_many_numbers_or_few_rows_are_multiplied(shape: tuple[int,
     assert {p.op for p in lower(affine(matrix)).program.primitives} == {"Gemm"}
 
 
+@pytest.mark.parametrize(
+    ("opset", "node"),
+    [(10, "<ratio = 0.5> (x)"), (12, "(x, half, no)"), (12, "(x, zero, yes)"), (13, "(x)"), (13, "(x, zero, yes)")],
+)
+def test_dropout_that_drops_nothing_is_the_identity_with_the_mask_of_its_opset(opset: int, node: str) -> None:
+    head = "net (float[1,2] x) => (float[1,2] y) <float half = {0.5}, float zero = {0}, bool yes = {1}, bool no = {0}>"
+    body = ["d, m = Dropout " + node, "f = Cast <to = 1> (m)", "y = Add (d, f)"]
+    model = read("\n".join([head, "{", *body, "}"]), opset)
+    x = np.array([1.0, -2.0], dtype=np.float32)
+    expected = Reference(model.SerializeToString()).run_flat(x)
+    np.testing.assert_array_equal(OnnxruntimeEngine(lower(model)).outputs(x[None]), expected[None])
+
+
 def test_what_outputs_do_not_need_is_not_lowered() -> None:
     model = read(
         """net (float[1,2] x) => (float[1,2] y) {
@@ -184,6 +198,82 @@ def test_functions_of_the_model_are_expanded() -> None:
     )
     got = OnnxruntimeEngine(lower(model)).outputs(np.array([[1.0, -2.0]], dtype=np.float32))
     np.testing.assert_array_equal(got, [[3, -6]])
+
+
+def test_attributes_that_a_call_leaves_out_are_those_of_the_function() -> None:
+    """Of calls in the graph, in a branch and in another function; onnxruntime says the same."""
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 13, "local" : 1]>
+        net (float[1,2] x) => (float[1,2] y) <bool yes = {1}> {
+        a = local.times (x)
+        b = If (yes) <
+          then_branch = g () => (float[1,2] c) { c = local.times (a) },
+          else_branch = h () => (float[1,2] d) { d = Neg (a) }
+        >
+        e = local.times <factor = 3.0> (b)
+        y = local.twice (e)
+        }
+        <domain: "local", opset_import: ["" : 13]>
+        times <factor: float = 5.0> (a) => (b) {
+        c = Constant <value_float: float = @factor> ()
+        b = Mul (a, c)
+        }
+        <domain: "local", opset_import: ["" : 13, "local" : 1]>
+        twice (a) => (b) {
+        c = local.times (a)
+        b = local.times <factor = 7.0> (c)
+        }"""
+    )
+    x = np.array([[1.0, -2.0]], dtype=np.float32)
+    got = OnnxruntimeEngine(lower(model)).outputs(x)
+    np.testing.assert_array_equal(got, 5 * 5 * 3 * 5 * 7 * x)
+    np.testing.assert_array_equal(Reference(model.SerializeToString()).run_flat(x[0]), got[0])
+
+
+def _sparse(name: str, places: NDArray[Any]) -> SparseTensorProto:
+    values = numpy_helper.from_array(np.array([2.0, -3.0, 5.0], dtype=np.float32), name)
+    return helper.make_sparse_tensor(values, numpy_helper.from_array(places), [2, 3])
+
+
+@pytest.mark.parametrize("places", [np.array([0, 4, 5]), np.array([[0, 0], [1, 1], [1, 2]])])
+@pytest.mark.parametrize("initializer", [True, False])
+def test_sparse_constants_are_filled_up(places: NDArray[Any], *, initializer: bool) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    if not initializer:
+        nodes.insert(0, helper.make_node("Constant", [], ["w"], sparse_value=_sparse("", places)))
+    model = models.model(nodes, [models.tensor("x", [1, 2])], [models.tensor("y", [1, 3])])
+    if initializer:
+        model.graph.sparse_initializer.append(_sparse("w", places))
+    x = np.array([[1.0, 2.0]], dtype=np.float32)
+    got = OnnxruntimeEngine(lower(model)).outputs(x)
+    np.testing.assert_array_equal(got, [[2, -6, 10]])
+    np.testing.assert_array_equal(Reference(model.SerializeToString()).run_flat(x[0]), got[0])
+
+
+@pytest.mark.parametrize("kind", ["INT4", "UINT4", "FLOAT8E4M3FN", "FLOAT8E5M2"])
+@pytest.mark.parametrize("how", ["tensor", "axis", "block", "Cast"])
+def test_weights_of_few_bits_are_folded(kind: str, how: str) -> None:
+    if kind.startswith("FLOAT") and how == "block":
+        how = "axis"  # onnxruntime has blocks of integers alone
+    code = getattr(TensorProto, kind)
+    numbers = [1, 2, 3, 4, 5, 6, 7, 0] if kind == "UINT4" else [-8, -3, 1, 7, 5, -1, 2, 0]
+    shapes: dict[str, list[int]] = {"tensor": [], "axis": [2], "block": [2, 2]}
+    constants = [helper.make_tensor("q", code, [4, 2], numbers)]
+    step = helper.make_node("Cast", ["q"], ["w"], to=TensorProto.FLOAT)
+    if how != "Cast":
+        scale = np.array([0.5, 0.25, 2.0, 1.0])[: int(np.prod(shapes[how]))].reshape(shapes[how])
+        constants.append(models.constant("s", scale))
+        zeros = [1, 2, 1, 0] if "INT" in kind else [0, 0, 0, 0]
+        constants.append(helper.make_tensor("z", code, shapes[how], zeros[: scale.size]))
+        settings: dict[str, Any] = {"axis": 0, "block_size": 2} if how == "block" else {"axis": 1}
+        step = helper.make_node("DequantizeLinear", ["q", "s", "z"], ["w"], **settings)
+    # not a MatMul: onnxruntime rounds the other factor too where the weights have 4 bits
+    nodes = [step, helper.make_node("Mul", ["x", "w"], ["y"])]
+    model = models.model(nodes, [models.tensor("x", [4, 2])], [models.tensor("y", [4, 2])], constants, opset=21)
+    model.ir_version = 10
+    x = np.array([1.0, 2.0, -3.0, 0.5, 1.0, -1.0, 0.25, 7.0], dtype=np.float32)
+    got = OnnxruntimeEngine(lower(model)).outputs(x[None])
+    np.testing.assert_array_equal(got[0], Reference(model.SerializeToString()).run_flat(x))
 
 
 def test_empty_parts_are_constants() -> None:

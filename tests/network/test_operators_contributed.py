@@ -174,3 +174,16 @@ def test_products_of_integers() -> None:
     dynamic = {name: constants[name] for name in order[1:]}
     model = contributed("DynamicQuantizeMatMul", {"x": [2, 3]}, dynamic, order)
     check_outputs(model, batch(model))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        contributed("Pad", {"x": [2, 3]}, {"p": np.array([0, 1, 1, -1]), "v": 0.5}),
+        contributed("ExpandDims", {"x": [2, 3]}, {"a": np.array(1, np.int32)}),
+        contributed("Trilu", {"x": [3, 3]}, upper=0),
+        contributed("GridSample", {"x": [1, 2, 3, 3]}, {"g": draw(1, 2, 2, 2)}, mode="bilinear"),
+    ],
+)
+def test_what_the_standard_has_taken_over(model: onnx.ModelProto) -> None:
+    check_outputs(model, batch(model))

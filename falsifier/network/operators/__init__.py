@@ -104,9 +104,11 @@ FILES: dict[str, tuple[str, str]] = {
         "com.microsoft.QLinearMul com.microsoft.QLinearSigmoid com.microsoft.QLinearLeakyRelu "
         "com.microsoft.QLinearGlobalAveragePool com.microsoft.QLinearConcat "
         "com.microsoft.QLinearAveragePool com.microsoft.QLinearSoftmax com.microsoft.QGemm "
-        "com.microsoft.MatMulIntegerToFloat com.microsoft.DynamicQuantizeMatMul SimplifiedLayerNormalization",
+        "com.microsoft.MatMulIntegerToFloat com.microsoft.DynamicQuantizeMatMul com.microsoft.Pad "
+        "com.microsoft.ExpandDims com.microsoft.GridSample com.microsoft.Trilu SimplifiedLayerNormalization",
         "",
     ),
+    "attention": ("com.microsoft.Attention com.microsoft.MultiHeadAttention com.microsoft.QAttention", ""),
     "classical": (
         "ai.onnx.ml.Scaler ai.onnx.ml.Binarizer ai.onnx.ml.Normalizer ai.onnx.ml.LinearRegressor "
         "ai.onnx.ml.LinearClassifier ai.onnx.ml.ArrayFeatureExtractor",
@@ -114,9 +116,13 @@ FILES: dict[str, tuple[str, str]] = {
     ),
     "refused": (
         "NonZero NonMaxSuppression Unique ConstantOfShape Range Bernoulli Multinomial RandomNormalLike "
-        "RandomUniformLike SequenceMap Optional OptionalGetElement OptionalHasElement SequenceAt "
-        "SequenceConstruct SequenceErase SequenceInsert SequenceLength SplitToSequence ConcatFromSequence ImageDecoder "
-        "RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer",
+        "RandomUniformLike SequenceMap ImageDecoder RegexFullMatch StringConcat StringNormalizer StringSplit "
+        "TfIdfVectorizer",
+        "",
+    ),
+    "sequences": (
+        "Optional OptionalGetElement OptionalHasElement SequenceAt SequenceConstruct SequenceEmpty SequenceErase "
+        "SequenceInsert SequenceLength SplitToSequence ConcatFromSequence",
         "",
     ),
     "recurrent": ("RNN GRU LSTM", ""),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from falsifier.errors import UnsupportedError
 from falsifier.network.operators import LOWERINGS, Node
-from falsifier.network.program import OPSET, Builder, Operand, Value
+from falsifier.network.program import OPSET, Builder, Carried, Operand, Value
 
 Tensor = Value | NDArray[Any]
 
@@ -30,7 +30,7 @@ def compose(build: Builder, op: str, *operands: Operand, **attributes: Any) -> T
     return _ON_CONSTANTS[op](*operands, **attributes)
 
 
-def constant(operand: Operand, what: str) -> NDArray[Any]:
+def constant(operand: Carried, what: str) -> NDArray[Any]:
     """An operand that must not depend on the inputs. Raises UnsupportedError saying `what` it is where it does."""
     if not isinstance(operand, np.ndarray):
         raise UnsupportedError(f"{what} depends on the input")

@@ -170,6 +170,18 @@ def _dynamic_matmul(build: Builder, node: Node, operands: Sequence[Operand]) -> 
     return _matmul_to_float(build, node, inner)
 
 
+def _as_standard(op: str) -> Rule:
+    """What the standard has taken over since, by the same operands."""
+
+    def rule(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
+        attributes = dict(node.attributes)
+        if op == "GridSample" and attributes.get("mode", "bilinear").startswith("bi"):
+            attributes["mode"] = {"bilinear": "linear", "bicubic": "cubic"}[attributes.get("mode", "bilinear")]
+        return [compose(build, op, *operands, **attributes)]
+
+    return rule
+
+
 def _with_bias(build: Builder, x: Tensor, bias: Operand) -> Tensor:
     return x if bias is None else compose(build, "Add", x, bias)
 
@@ -215,6 +227,10 @@ _MICROSOFT: dict[str, Rule] = {
     "QGemm": _quantised_gemm,
     "MatMulIntegerToFloat": _matmul_to_float,
     "DynamicQuantizeMatMul": _dynamic_matmul,
+    "Pad": _as_standard("Pad"),
+    "ExpandDims": _as_standard("Unsqueeze"),
+    "GridSample": _as_standard("GridSample"),
+    "Trilu": _as_standard("Trilu"),
 }
 LOWERINGS: dict[str, Rule] = {f"com.microsoft.{op}": rule for op, rule in _MICROSOFT.items()}
 LOWERINGS["SimplifiedLayerNormalization"] = _simplified_normalization

@@ -41,10 +41,8 @@ def _epsilon(node: Node) -> float:
 
 def lower_batch_normalization(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
     """x * a + b with a = scale / sqrt(var + epsilon), b = bias - mean * a, worked out here where all are constant."""
-    if node.version < 14 and any(node.outputs[1:]):
-        raise UnsupportedError("BatchNormalization in training mode")
     x = _operand(operands)
-    if node.attributes.get("training_mode", 0):
+    if any(node.outputs[1:]) if node.version < 14 else node.attributes.get("training_mode", 0):
         return _in_training_mode(build, node, x, operands)
     scale, bias, mean, variance = (_per_channel(build, v, x) for v in present(operands[1:]))
     factor: Tensor
@@ -62,19 +60,25 @@ def lower_batch_normalization(build: Builder, node: Node, operands: Sequence[Ope
 
 
 def _in_training_mode(build: Builder, node: Node, x: Value, operands: Sequence[Operand]) -> Sequence[Operand]:
-    """Statistics of the sample's own batch, and the given ones moved towards them."""
+    """Statistics of the sample's own batch, and the given ones moved towards them.
+
+    Before opset 14 a node asks for it by its further outputs, of which the last two are kept for a backward pass.
+    """
     axes = [i for i in range(len(x.shape)) if i != 1]
     scale, bias = (_per_channel(build, v, x) for v in present(operands[1:3]))
     batch_mean = mean_over(build, x, axes)
     centred = elementwise(build, "Sub", x, batch_mean)
     batch_variance = mean_over(build, squared(build, centred), axes)
-    y = elementwise(build, "Div", centred, root_of_variance(build, batch_variance, _epsilon(node)))
+    root = root_of_variance(build, batch_variance, _epsilon(node))
+    y = elementwise(build, "Div", centred, root)
     kept = float(node.attributes.get("momentum", 0.9))
     moved = []
     for old, new in zip(present(operands[3:5]), (batch_mean, batch_variance), strict=True):
         step = elementwise(build, "Mul", build.shaped(new, (x.shape[1],)), 1 - kept)
         moved.append(elementwise(build, "Add", step, combine(build, "Mul", old, np.asarray(kept, dtype=x.dtype))))
-    return [elementwise(build, "Add", elementwise(build, "Mul", y, scale), bias), *moved][: len(node.outputs)]
+    saved = [batch_mean, build.elementwise("Div", [np.ones((), x.dtype), root])] if any(node.outputs[3:]) else []
+    results = [elementwise(build, "Add", elementwise(build, "Mul", y, scale), bias), *moved]
+    return [*results, *(build.shaped(v, (x.shape[1],)) for v in saved)][: len(node.outputs)]
 
 
 def lower_instance_normalization(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:

@@ -28,13 +28,14 @@ def lower_identity(build: Builder, node: Node, operands: Sequence[Operand]) -> S
 
 
 def lower_dropout(build: Builder, node: Node, operands: Sequence[Operand]) -> Sequence[Operand]:
-    """Identity at inference, with a mask of ones where it is asked for."""
+    """Identity at inference, and where nothing is dropped; with a mask, which before opset 12 is one of zeros."""
     x = operands[0]
     assert isinstance(x, Value)
-    training = operands[2] if len(operands) > 2 else None
-    if training is not None and not (isinstance(training, np.ndarray) and not training.any()):
+    ratio, training = (*operands[1:], None, None)[:2]
+    none_dropped = isinstance(ratio, np.ndarray) and not ratio.any()
+    if training is not None and not none_dropped and not (isinstance(training, np.ndarray) and not training.any()):
         raise UnsupportedError("Dropout in training mode is random")
-    mask = np.ones(x.shape, dtype=bool if node.version >= 10 else x.dtype)
+    mask = np.full(x.shape, node.version >= 12, dtype=bool if node.version >= 10 else x.dtype)
     results: list[Operand] = [x, mask]
     return results[: len(node.outputs)]
 

@@ -14,10 +14,7 @@ _REASONS = {
     "how many results there are depends on the input": "NonZero NonMaxSuppression Unique",
     "its shape depends on the input": "ConstantOfShape Range",
     _RANDOM: "Bernoulli Multinomial RandomNormalLike RandomUniformLike",
-    "sequences and optional values are not lowered": (
-        "SequenceMap Optional OptionalGetElement OptionalHasElement SequenceAt SequenceConstruct SequenceErase "
-        "SequenceInsert SequenceLength SplitToSequence ConcatFromSequence"
-    ),
+    "a graph per entry of a sequence is not lowered": "SequenceMap",
     _TEXT: ("ImageDecoder RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer"),
 }
 
