@@ -143,7 +143,7 @@ def test_resumed_over_other_files_new_rows_and_errors(tmp_path: Path, run: Run) 
     status, said = run(*WORDS, *CAP, "--resume", "--retry", "unknown", "--rng-seed", "3")
     assert status == 0
     assert said[:2] == [
-        "falsifier: out: goes on with rng_seed 3 (0 before); what is decided stays",
+        "falsifier: out: goes on with --rng-seed 3 (0 before); what is decided stays",
         "falsifier: out: 1 of 5 instances has its answer, 4 are run (1 new, 2 with files or options that have changed)",
     ]
     assert results(tmp_path / "out") == {
