@@ -62,7 +62,7 @@ def demand_same(folder: Path, before: Mapping[str, Any], facts: Mapping[str, Any
                 "give the same, or choose another folder"
             )
     changed = [
-        f"{_option(name)} {_given(is_[name])} ({_given(was.get(name))} before)"
+        f"{option(name)} {given(is_[name])} ({given(was.get(name))} before)"
         for name in is_
         if is_[name] != was.get(name)
     ]
@@ -72,11 +72,13 @@ def demand_same(folder: Path, before: Mapping[str, Any], facts: Mapping[str, Any
         yield f"{folder}: goes on with {', '.join(changed)}; what is decided stays"
 
 
-def _option(name: str) -> str:
+def option(name: str) -> str:
+    """The option that a setting comes from."""
     return "--max-evaluations" if name == "evaluations" else f"--{name.replace('_', '-')}"
 
 
-def _given(value: Any) -> str:
+def given(value: Any) -> str:
+    """The value of a setting as it was given."""
     return "not given" if value is None else str(value)
 
 
