@@ -72,11 +72,11 @@ def demand_others(options: Namespace) -> None:
     guard.demand_others(targets, [query], models, "the instance")
     guard.demand_others(targets, further, (), "the run")
     guard.demand_different(targets)
-    for option, folder, names in (
-        ("--serialise-assignments", options.assignments, "*.pb"),
-        ("--witnesses", options.witnesses, "*.counterexample"),
+    for option, folder, end in (
+        ("--serialise-assignments", options.assignments, ".pb"),
+        ("--witnesses", options.witnesses, ".counterexample"),
     ):
-        guard.demand_none_inside(option, folder, [query, *further, *models], names)
+        guard.demand_none_inside(option, folder, [query, *further, *models], end)
 
 
 def _overwritten(path: Path, data: bytes) -> bool:
