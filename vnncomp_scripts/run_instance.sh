@@ -2,6 +2,7 @@
 # run_instance.sh v1 CATEGORY ONNX VNNLIB RESULTS TIMEOUT
 # Leaves sat (with a witness), unsat, unknown, timeout or error in RESULTS and exits with 0. Settings: settings.sh.
 { set +x; } 2>/dev/null
+[[ $# -ge 5 ]] || { echo "run_instance.sh: expected v1 CATEGORY ONNX VNNLIB RESULTS TIMEOUT, found: ${*@Q}" >&2; exit 1; }
 here=${BASH_SOURCE[0]%/*} onnx=$3 vnnlib=$4 results=${5%$'\r'} timeout=$6 status=0 worker='' stopped=''
 if [[ $results -ef ${vnnlib%$'\r'} || $results -ef ${onnx%$'\r'} ]]; then
     echo "run_instance.sh: the results file '$results' is a file of the instance, which would be lost: name another" >&2

@@ -16,7 +16,7 @@ from falsifier.campaign import answers
 from falsifier.campaign.exports import RESULTS, Exports, witness_path
 from falsifier.campaign.lock import FolderLock
 from falsifier.campaign.schema import DATABASE, TABLES, VERSION, readable, told, writable
-from falsifier.campaign.session import MUST_STAY
+from falsifier.campaign.session import MUST_STAY, given, option
 from falsifier.counted import counted
 from falsifier.errors import InputError
 from falsifier.verdict import Verdict
@@ -144,9 +144,9 @@ def _demand_agreement(one: _Source, other: _Source) -> None:
 def _differing(sources: Sequence[_Source]) -> Iterator[str]:
     settings = [source.values.get("settings", {}) for source in sources]
     for name in sorted(set().union(*settings)):
-        values = {json.dumps(own.get(name)) for own in settings}
+        values = {given(own.get(name)) for own in settings}
         if len(values) > 1:
-            yield f"the records were made with different {name}: {', '.join(sorted(values))}"
+            yield f"the records were made with different {option(name)}: {', '.join(sorted(values))}"
     releases = {str(source.values.get("falsifier")) for source in sources}
     if len(releases) > 1:
         yield f"the records were made by different releases of falsifier: {', '.join(sorted(releases))}"

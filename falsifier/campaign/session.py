@@ -61,11 +61,25 @@ def demand_same(folder: Path, before: Mapping[str, Any], facts: Mapping[str, Any
                 f"{folder}: was begun with --{name} {before_}, now it is {now_}: "
                 "give the same, or choose another folder"
             )
-    changed = [f"{name} {is_[name]} ({was.get(name)} before)" for name in is_ if is_[name] != was.get(name)]
+    changed = [
+        f"{option(name)} {given(is_[name])} ({given(was.get(name))} before)"
+        for name in is_
+        if is_[name] != was.get(name)
+    ]
     if before.get("falsifier") != facts["falsifier"]:
         changed.append(f"falsifier {facts['falsifier']} ({before.get('falsifier')} before)")
     if changed:
         yield f"{folder}: goes on with {', '.join(changed)}; what is decided stays"
+
+
+def option(name: str) -> str:
+    """The option that a setting comes from."""
+    return "--max-evaluations" if name == "evaluations" else f"--{name.replace('_', '-')}"
+
+
+def given(value: Any) -> str:
+    """The value of a setting as it was given."""
+    return "not given" if value is None else str(value)
 
 
 def now() -> str:

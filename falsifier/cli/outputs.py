@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from fnmatch import fnmatch
 from pathlib import Path
 
 from falsifier.errors import InputError
@@ -45,14 +44,14 @@ def demand_different(outputs: Mapping[str, Name | None]) -> None:
         seen[real] = option
 
 
-def demand_none_inside(option: str, folder: Name | None, files: Iterable[Name | None], names: str) -> None:
-    """Raise InputError where a file that is read lies in the folder of an option, and has the kind of name, a pattern,
-    that files are given there.
+def demand_none_inside(option: str, folder: Name | None, files: Iterable[Name | None], end: str) -> None:
+    """Raise InputError where a file that is read lies in the folder of an option, and ends like those that are put
+    there.
     """
     if folder is None or not os.path.isdir(folder):
         return
     for file in files:
-        if file is None or not os.path.isfile(file) or not fnmatch(os.path.basename(file), names):
+        if file is None or not os.path.isfile(file) or not os.fspath(file).endswith(end):
             continue
         if os.path.samefile(os.path.dirname(os.path.abspath(file)), folder):
             raise InputError(

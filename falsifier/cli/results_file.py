@@ -62,16 +62,21 @@ def demand_others(options: Namespace) -> None:
     results = options.results.strip(LINE_ENDS) if options.results is not None else None
     nearest = None if options.nearest == "centre" else options.nearest
     models = guard.models_of(options.network)
-    read = [options.query.strip(LINE_ENDS), options.budgets, options.config]
-    read += [file for given in (nearest, options.start) for file in guard.inside(given)]
+    query = options.query.strip(LINE_ENDS)
+    further = [
+        options.budgets,
+        options.config,
+        *(file for given in (nearest, options.start) for file in guard.inside(given)),
+    ]
     targets = {"--results": results, "--json": options.json}
-    guard.demand_others(targets, read, models, "the instance")
+    guard.demand_others(targets, [query], models, "the instance")
+    guard.demand_others(targets, further, (), "the run")
     guard.demand_different(targets)
-    for option, folder, names in (
-        ("--serialise-assignments", options.assignments, "*.pb"),
-        ("--witnesses", options.witnesses, "*.counterexample"),
+    for option, folder, end in (
+        ("--serialise-assignments", options.assignments, ".pb"),
+        ("--witnesses", options.witnesses, ".counterexample"),
     ):
-        guard.demand_none_inside(option, folder, [*read, *models], names)
+        guard.demand_none_inside(option, folder, [query, *further, *models], end)
 
 
 def _overwritten(path: Path, data: bytes) -> bool:

@@ -18,7 +18,7 @@ from falsifier.fuzz.objectives import Objective
 from falsifier.fuzz.settings import Settings
 from falsifier.fuzz.space import Space
 from falsifier.fuzz.watch import Seen
-from falsifier.network import Network
+from falsifier.network import Network, load
 
 Array = NDArray[Any]
 
@@ -42,9 +42,11 @@ class Fuzzer:
 
     def identity(self) -> dict[str, Any]:
         """What must be the same when a session goes on."""
+        against = self.settings.against
         return {
             "model": hashlib.sha256(self.network.data).hexdigest(),
             "starts": hashlib.sha256(self.space.starts.tobytes()).hexdigest(),
+            **({} if against is None else {"against": hashlib.sha256(load(against).data).hexdigest()}),
             **self.settings.identity(),
         }
 

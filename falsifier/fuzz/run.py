@@ -85,7 +85,7 @@ def run(fuzzer: Fuzzer, told: Callable[[Progress, Findings], None] | None = None
     settings = fuzzer.settings
     starts, most = len(fuzzer.space.starts), settings.max_evaluations
     if most is not None and most < starts:
-        raise InputError(f"--max-evaluations {most}: the {counted(starts, 'start')} alone take{'s' * (starts == 1)} more")
+        raise InputError(f"--max-evaluations {most}: the {counted(starts, 'start')} alone would be more")
     store = None
     if settings.out is not None:
         store = Store(Path(settings.out), fuzzer.identity(), resume=settings.resume)

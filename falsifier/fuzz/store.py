@@ -26,6 +26,7 @@ from falsifier.fuzz.loop import Progress
 Array = NDArray[Any]
 
 DATABASE, HITS, REPORT = "session.sqlite", "hits", "report.json"
+_DIGESTS = {"model": "another model", "against": "another --against", "starts": "other starts (--inputs)"}
 _SECONDS = 0.5  # between two commits
 _TABLES = """
 create table if not exists meta (key text primary key, value text not null);
@@ -68,6 +69,29 @@ def demand_session(folder: Path, *, resume: bool) -> None:
         raise InputError(f"{folder}: holds a {REPORT} of something else, which would be lost: choose another --out")
 
 
+def _begun_with(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """What a session was begun with and is not gone on with, by the options that say it."""
+    options = [name for name in before if name not in _DIGESTS and not (name == "starts" and "ranges" in before)]
+    if options:
+        was = " ".join(f"{_option(name)} {_words(before[name])}" for name in options)
+        return f"was begun with {was}, now it is {' '.join(_words(now[name]) for name in options)}"
+    return f"was begun with {' and '.join(_DIGESTS[name] for name in before)}"
+
+
+def _option(name: str) -> str:
+    return "--range" if name == "ranges" else f"--{name}"
+
+
+def _words(value: Any) -> str:
+    """A setting as it is given."""
+    if isinstance(value, dict):
+        given = [f"{key}={a:g},{b:g}" if key else f"{a:g},{b:g}" for key, (a, b) in value.items()]
+        return " ".join(given) or "not given"
+    if isinstance(value, list):
+        return " ".join(map(str, value)) or "not given"
+    return "not given" if value is None else str(value)
+
+
 class Store:
     """`identity`: what must be the same when a session goes on: the model's digest, the objective, the starts.
 
@@ -105,8 +129,10 @@ class Store:
         known = self._meta("identity")
         if known is not None and known != text:
             before = self._record(known)
-            differs = [k for k, v in identity.items() if before.get(k) != v]
-            raise InputError(f"{self.folder}: is a session with another {' and '.join(differs)}: choose another --out")
+            # a key that an earlier release did not write says nothing
+            differs = {name: before[name] for name, value in identity.items() if before.get(name, value) != value}
+            if differs:
+                raise InputError(f"{self.folder}: {_begun_with(differs, identity)}: give the same, or another --out")
         self._put("identity", text)
         runs = self._meta("runs") or "0"
         if not runs.isdecimal():

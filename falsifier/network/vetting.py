@@ -127,8 +127,14 @@ def _size_beside(raw: bytes, folder: str | None, real: str | None, name: str, or
             f"{origin}: initializer {name!r} lies outside of the model's folder, in {location!r}: put that file "
             "beside the model and name it so"
         )
-    with opened(path) as file:
-        return os.fstat(file.fileno()).st_size
+    try:
+        with opened(path) as file:
+            return os.fstat(file.fileno()).st_size
+    except InputError as error:
+        why = "which is not there" if not os.path.lexists(path) else f"but {error}"
+        raise InputError(
+            f"{origin}: initializer {name!r} lies in {location!r}, {why}: put that file beside the model"
+        ) from None
 
 
 def _inside(path: str, folder: str) -> bool:

@@ -163,4 +163,4 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
 def test_other_settings_are_told(tmp_path: Path) -> None:
     one = recorded(tmp_path / "1", JOBS[:1], (SAT,), Session({"device": "cpu"}))
     two = recorded(tmp_path / "2", JOBS[1:2], (SAT,), Session({"device": "auto"}))
-    assert merge(tmp_path / "all", [one, two])[1] == ['the records were made with different device: "auto", "cpu"']
+    assert merge(tmp_path / "all", [one, two])[1] == ["the records were made with different --device: auto, cpu"]

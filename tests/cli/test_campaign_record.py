@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import csv
 import gzip
+import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -13,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import models
 import numpy as np
@@ -23,6 +26,8 @@ from falsifier.campaign.lock import FolderLock
 from falsifier.cli import main
 
 WORDS = ("campaign", "instances.csv", "--out", "out", "--category", "c")
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+TABLES_1 = ("campaign", "instance", "attempt", "witness", "progress")
 CAP = ("--max-evaluations", "3000")
 
 
@@ -143,7 +148,7 @@ def test_resumed_over_other_files_new_rows_and_errors(tmp_path: Path, run: Run) 
     status, said = run(*WORDS, *CAP, "--resume", "--retry", "unknown", "--rng-seed", "3")
     assert status == 0
     assert said[:2] == [
-        "falsifier: out: goes on with rng_seed 3 (0 before); what is decided stays",
+        "falsifier: out: goes on with --rng-seed 3 (0 before); what is decided stays",
         "falsifier: out: 1 of 5 instances has its answer, 4 are run (1 new, 2 with files or options that have changed)",
     ]
     assert results(tmp_path / "out") == {
@@ -191,6 +196,48 @@ def test_exports_are_made_up_from_the_record(tmp_path: Path, run: Run) -> None:
         status, (line,) = run("export", "out", "--out", target)
         assert status == 2
         assert "holds results already" in line
+
+
+def test_a_record_of_the_first_release_is_gone_on_with(tmp_path: Path, run: Run) -> None:
+    """Its tables, and the settings that it knew: those that came later were not given."""
+    table(tmp_path, networks=1, each=4)
+    assert run(*WORDS, *CAP)[0] == 0
+    path = tmp_path / "out" / "campaign.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as new:
+        rows = {name: new.execute(f"select * from {name}").fetchall() for name in TABLES_1}
+        columns = {name: [c[1] for c in new.execute(f"pragma table_info({name})")] for name in TABLES_1}
+    path.unlink()
+    with contextlib.closing(sqlite3.connect(path)) as old:
+        old.executescript((GOLDEN / "campaign_record_1.sql").read_text())
+        for name in TABLES_1:
+            known = [c[1] for c in old.execute(f"pragma table_info({name})")]
+            for row in rows[name]:
+                values = dict(zip(columns[name], row, strict=True))
+                if values.get("key") in ("settings", "sessions", "falsifier"):
+                    values["value"] = _as_first_written(values["key"], json.loads(values["value"]))
+                old.execute(
+                    f"insert into {name} ({', '.join(known)}) values ({', '.join('?' * len(known))})",
+                    [values[column] for column in known],
+                )
+        old.commit()
+    before = results(tmp_path / "out")
+    status, said = run(*WORDS, *CAP, "--resume")
+    assert status == 0
+    assert re.fullmatch(
+        r"falsifier: out: goes on with falsifier \S+ \(0\.0\.1 before\); what is decided stays", said[0]
+    )
+    assert said[1] == "falsifier: out: 4 of 4 instances have their answer, 0 are run"
+    assert results(tmp_path / "out") == before
+    assert run("export", "out", "--out", "copy")[0] == 0
+    assert results(tmp_path / "copy") == before
+
+
+def _as_first_written(key: str, value: Any) -> str:
+    if key == "falsifier":
+        return json.dumps("0.0.1")
+    for settings in [value] if key == "settings" else [session["settings"] for session in value]:
+        del settings["budgets"]
+    return json.dumps(value)
 
 
 def _of_another_version(path: Path) -> None:

@@ -59,7 +59,10 @@ def test_copies_disagree_somewhere(folder: Path, tmp_path: Path, kind: str) -> N
     assert hit.stable
     assert hit.finding.details["class"] != hit.finding.details["against_class"]
     said = hit.finding.summary
-    assert f" of model.onnx against class {hit.finding.details['against_class']} of {kind}.onnx: the outputs" in said
+    assert (
+        f" of model.onnx against class {hit.finding.details['against_class']} of {kind}.onnx: the first gives them "
+        in said
+    )
     assert " there" not in said
     (folder_of_hit,) = report.folders.values()
     assert replay(folder_of_hit).outcome is Outcome.REPRODUCES

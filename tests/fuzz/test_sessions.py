@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import models
 import numpy as np
@@ -70,8 +71,29 @@ def test_sessions_that_do_not_fit_are_said(model: Path, tmp_path: Path) -> None:
     fuzz(settings(model, tmp_path / "s", max_evaluations=100))
     with pytest.raises(InputError, match="holds a session already"):
         fuzz(settings(model, tmp_path / "s"))
-    with pytest.raises(InputError, match="another objective"):
-        fuzz(settings(model, tmp_path / "s", resume=True, objective="range:0,1"))
+    for changed, said in (
+        ({"objective": "range:0,1"}, "was begun with --objective nonfinite, now it is range:0,1: give the same"),
+        ({"ranges": {"": (0.0, 1.0)}}, r"was begun with --range \S.*, now it is 0,1: give the same"),
+        ({"coverage": "none", "radius": None}, "was begun with --coverage nearest, now it is none"),
+    ):
+        with pytest.raises(InputError, match=said):
+            fuzz(settings(model, tmp_path / "s", resume=True, **changed))
+
+
+def test_a_session_against_another_model_is_another(tmp_path: Path) -> None:
+    first, second, third = (
+        models.save(models.affine([[1.0, 2.0], [2.0, k]]), tmp_path / f"{k:g}.onnx") for k in (1.0, 1.5, 1.75)
+    )
+    given: dict[str, Any] = {"objective": "disagree", "out": tmp_path / "s", "max_evaluations": 100, "seconds": 1e9}
+    fuzz(Settings(first, against=second, **given))
+    with pytest.raises(InputError, match="was begun with another --against: give the same, or another --out"):
+        fuzz(Settings(first, against=third, resume=True, **given))
+    with sqlite3.connect(tmp_path / "s" / "session.sqlite") as database:  # as a release wrote it that kept no digest
+        (text,) = database.execute("select value from meta where key = 'identity'").fetchone()
+        known = {name: value for name, value in json.loads(text).items() if name != "against"}
+        database.execute("update meta set value = ? where key = 'identity'", (json.dumps(known),))
+    database.close()
+    fuzz(Settings(first, against=third, resume=True, **given))
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +212,7 @@ def test_a_cap_is_a_cap(model: Path, objective: str, most: int) -> None:
 
 def test_a_cap_below_the_starts_is_refused(model: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "starts.npz", np.random.default_rng(0).uniform(size=(50, 1, 3)))
-    with pytest.raises(InputError, match="--max-evaluations 49: the 50 starts alone take more"):
+    with pytest.raises(InputError, match="--max-evaluations 49: the 50 starts alone would be more"):
         fuzz(settings(model, tmp_path / "s", inputs=tmp_path / "starts.npz", max_evaluations=49))
     assert not (tmp_path / "s").exists()
     report = fuzz(settings(model, tmp_path / "s", inputs=tmp_path / "starts.npz", max_evaluations=50))

@@ -110,7 +110,10 @@ OUTSIDE: dict[str, tuple[Callable[[Path], object], str]] = {
     "link": (lambda path: path.symlink_to("../outside/w"), "outside of the model's folder"),
     "device": (lambda path: path.symlink_to("/dev/zero"), "outside of the model's folder"),
     "pipe": (lambda path: os.mkfifo(path), "it is a pipe"),
-    "missing": (lambda path: None, "No such file"),
+    "missing": (
+        lambda path: None,
+        r"net\.onnx: initializer '\w+' lies in 'missing', which is not there: put that file",
+    ),
     "sub": (lambda path: None, "it is a folder"),
     "loop": (lambda path: path.symlink_to("loop"), "symbolic links form a loop"),
 }

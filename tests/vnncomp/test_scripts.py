@@ -239,3 +239,29 @@ def test_settings_of_a_hand_off_that_nobody_asked_for_cost_a_line(
     assert "do nothing without FALSIFIER_THEN, which is empty" in outcome.stderr
     monkeypatch.delenv(name)
     assert "FALSIFIER_THEN, which" not in run_instance("net.onnx", "prop.vnnlib", "60", easy).stderr
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "said"),
+    [
+        ("prepare_instance.sh", [], "expected v1 CATEGORY ONNX VNNLIB, found: "),
+        ("prepare_instance.sh", ["v1", "test", "net.onnx"], "found: 'v1' 'test' 'net.onnx'"),
+        ("prepare_instance.sh", ["v2", "test", "net.onnx", "prop.vnnlib"], "expected v1 CATEGORY ONNX VNNLIB"),
+        (
+            "run_instance.sh",
+            ["v1", "test", "net.onnx", "prop.vnnlib"],
+            "expected v1 CATEGORY ONNX VNNLIB RESULTS TIMEOUT",
+        ),
+    ],
+)
+def test_calls_that_are_none_say_what_is_expected(easy: Path, script: str, words: list[str], said: str) -> None:
+    """Nothing is started for them, and nothing written."""
+    before = sorted(easy.iterdir())
+    done = subprocess.run(
+        ["bash", str(SCRIPTS / script), *words], cwd=easy, capture_output=True, text=True, timeout=60, check=False
+    )
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert line.startswith(f"{script}: ")
+    assert said in line
+    assert sorted(easy.iterdir()) == before

@@ -116,8 +116,8 @@ class Disagree:
                 details |= {"class": i, "against_class": j, "row": row}
                 return Finding(
                     f"class-{i}-against-{j}",
-                    f"class {i} of {own} against class {j} of {other}: the outputs of these classes are "
-                    f"{a[row, i]:.6g} and {a[row, j]:.6g} of {own}, {b[row, i]:.6g} and {b[row, j]:.6g} of {other}",
+                    f"class {i} of {own} against class {j} of {other}: the first gives them {a[row, i]:.6g} and "
+                    f"{a[row, j]:.6g}, the second {b[row, i]:.6g} and {b[row, j]:.6g}",
                     details,
                 )
         return None
