@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from falsifier.network.counts import MAPS, ORDERS, counted
 from falsifier.network.operators.elementwise import elementwise
 from falsifier.network.operators.slicing import take_slices
 from falsifier.network.program import Builder, Primitive, Value
@@ -27,26 +28,6 @@ Mask = NDArray[np.bool_]
 
 _MOST = 32  # answers of the smaller of two decisions that are combined
 _DEEPEST = 64  # operators between an output and its decision
-_ORDERS = {"Greater": (1, True), "GreaterOrEqual": (1, False), "Less": (-1, True), "LessOrEqual": (-1, False)}
-_MAPS: dict[str, Callable[..., NDArray[Any]]] = {
-    "Abs": np.abs,
-    "Add": np.add,
-    "And": np.logical_and,
-    "Div": np.divide,
-    "Equal": np.equal,
-    "Greater": np.greater,
-    "GreaterOrEqual": np.greater_equal,
-    "Less": np.less,
-    "LessOrEqual": np.less_equal,
-    "Mod": np.mod,
-    "Mul": np.multiply,
-    "Neg": np.negative,
-    "Not": np.logical_not,
-    "Or": np.logical_or,
-    "Sub": np.subtract,
-    "Where": np.where,
-    "Xor": np.logical_xor,
-}
 _KEEPS_ORDER = ("Identity", "Reshape", "Sigmoid", "Tanh")
 
 
@@ -149,9 +130,12 @@ class _Finder:
             axis = primitive.attributes["axis"] - 1
             first = np.unravel_index(at, values[name].stored)[axis] == 0
             return self._largest(primitive, values[name], at) if first else None
+        if op in ("ReduceSum", "ReduceMean"):
+            count = counted(self.build, primitive, at)
+            return None if count is None else Decision(count[0], lambda wanted: Gap(count[1](wanted), False))
         if op == "Gather":
             return self._looked_up(primitive, values[name], at, depth)
-        return self._elementwise(primitive, values[name], at, depth) if op in _MAPS else None
+        return self._elementwise(primitive, values[name], at, depth) if op in MAPS else None
 
     def _origin(self, primitive: Primitive, name: str, at: int) -> int:
         """Which element of its first input a primitive that only places elements puts at `at`."""
@@ -192,7 +176,7 @@ class _Finder:
             place = _place(values[name], result, at)
             operands.append(None if place is None else self.of(name, place, depth + 1))
         moving = [i for i, name in enumerate(primitive.inputs) if name in values]
-        if primitive.op in _ORDERS and any(operands[i] is None for i in moving):
+        if primitive.op in ORDERS and any(operands[i] is None for i in moving):
             return self._order(primitive, result, at)
         found = [operands[i] for i in moving]
         if None in found or not 0 < len(found) <= 2:
@@ -202,7 +186,7 @@ class _Finder:
             full = list(operands)
             for i, value in zip(moving, given, strict=True):
                 full[i] = value
-            return np.asarray(_MAPS[primitive.op](*full), dtype=result.dtype)
+            return np.asarray(MAPS[primitive.op](*full), dtype=result.dtype)
 
         return found[0].mapped(apply) if len(found) == 1 else combined(self.build, found[0], found[1], apply)
 
@@ -213,7 +197,7 @@ class _Finder:
         places = {name: _place(values[name], result, at) for name in moving}
         if None in places.values() or any(values[name].dtype.kind != "f" for name in moving):
             return None
-        sign, strict = _ORDERS[primitive.op]
+        sign, strict = ORDERS[primitive.op]
 
         def side(name: str) -> Value | NDArray[Any]:
             if name in constants:
