@@ -194,14 +194,14 @@ def test_a_network_that_draws_random_numbers_has_no_witness() -> None:
 @pytest.mark.parametrize("opset", [9, 15])
 def test_what_a_session_remembers_of_a_point_does_not_confirm_it(opset: int) -> None:
     """onnxruntime moves the statistics of a normalisation in training mode where they are kept in the model."""
-    training = {"training_mode": 1} if opset > 13 else {}
+    training: dict[str, Any] = {"training_mode": 1} if opset > 13 else {}
     told = ["mean", "variance", "saved_mean", "saved_variance"][: 2 if opset > 13 else 4]
     nodes = [
         onnx.helper.make_node("Conv", ["X", "k"], ["c"]),
         onnx.helper.make_node("BatchNormalization", ["c", "one", "zero", "m", "v"], ["n", *told], **training),
         onnx.helper.make_node("ReduceMax", ["n"], ["Y"], keepdims=0),
     ]
-    values = {"k": [[[[0.5, -1.0]]]], "one": [1.0], "zero": [0.0], "m": [0.0], "v": [1.0]}
+    values: dict[str, Any] = {"k": [[[[0.5, -1.0]]]], "one": [1.0], "zero": [0.0], "m": [0.0], "v": [1.0]}
     constants = [models.constant(name, value) for name, value in values.items()]
     scalar = [models.tensor("Y", [])]
     model = models.model(nodes, [models.tensor("X", [1, 1, 1, 4])], scalar, constants, opset=opset)
