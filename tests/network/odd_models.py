@@ -122,7 +122,7 @@ REFUSED: dict[str, tuple[onnx.ModelProto, str]] = {
     "complex numbers": (net(_RELU, x=[helper.make_tensor_value_info("X", 14, [1, 2])]), "complex64"),
     "unknown element type": (claim([1], b"1234", 77), "does not have valid data type|77"),
     "initializer that claims": (claim([HUGE], b"1234"), rf"'c' of shape \[{HUGE}\] claims {HUGE} elements, .* 5 bytes"),
-    "initializer without data": (claim([4 * 10**8]), "claims 400000000 elements, its data has [01] bytes"),
+    "initializer without data": (claim([4 * 10**8]), "claims 400000000 elements, its data has (0 bytes|1 byte)"),
     "texts that are not there": (claim([10**9], dtype=TensorProto.STRING), "claims 1000000000 elements"),
     "shape that overflows": (claim([2**62, 8]), "claims 36893488147419103232 elements"),
     "axes without end": (claim([2**62] * 300), "'c' has 300 axes, which no tensor has"),
