@@ -115,18 +115,19 @@ def test_integers_and_booleans_stay_on_their_lattice() -> None:
 
 
 def test_where_one_network_is_not_lowered_all_run_one_sample_at_a_time() -> None:
-    """4 X by way of a sequence: no program, but onnxruntime runs it."""
+    """4 X by way of its different values: no program, but onnxruntime runs it."""
     nodes = [
-        onnx.helper.make_node("SequenceConstruct", ["X", "X", "X", "X"], ["s"]),
-        onnx.helper.make_node("ConcatFromSequence", ["s"], ["c"], axis=1),
-        onnx.helper.make_node("ReduceSum", ["c"], ["Y"]),
+        onnx.helper.make_node("Unique", ["X"], ["u"]),
+        onnx.helper.make_node("ReduceSum", ["u"], ["s"], keepdims=0),
+        onnx.helper.make_node("Mul", ["s", "four"], ["Y"]),
     ]
-    sequence = models.model(nodes, [models.tensor("X", [1, 1])], [models.tensor("Y", [1, 1])])
+    four = models.constant("four", [[4.0]])
+    unique = models.model(nodes, [models.tensor("X", [1, 1])], [models.tensor("Y", [1, 1])], [four])
     text = two() + inside("X_f[0,0]", "0.0", "1.0") + asserts("(== X_f[0,0] X_g[0,0])", "(>= Y_f[0,0] 5.0)")
-    result = run([("f", sequence), ("g", models.identity())], text, max_evaluations=3000)
+    result = run([("f", unique), ("g", models.identity())], text, max_evaluations=3000)
     assert (result.verdict, result.engine) == (Verdict.UNKNOWN, "single-sample")
     assert result.margins == pytest.approx([-1])
-    values(run([("f", sequence), ("g", models.identity())], text.replace("5.0", "3.9")))
+    values(run([("f", unique), ("g", models.identity())], text.replace("5.0", "3.9")))
 
 
 def test_contradicting_ties_are_an_empty_input_set() -> None:

@@ -21,14 +21,14 @@ from falsifier.network.operators.elementwise import clip, compare, elementwise, 
 from falsifier.network.operators.indexing import lower_gather_by_value
 from falsifier.network.program import Builder, Operand, Value
 
-_KEEPING = {
+KEEPING = {
     "Abs", "Add", "And", "Cast", "Clip", "Concat", "Div", "Equal", "Exp", "Expand", "Flatten", "Floor", "Greater",
     "Identity", "Less", "Max", "Min", "Mul", "Neg", "Not", "Or", "Relu", "Reshape", "Sigmoid", "Sign", "Sqrt",
     "Squeeze", "Sub", "Tanh", "Transpose", "Unsqueeze", "Where",
 }  # fmt: skip
 """Operators that work on each entry, or move entries without mixing them: a repeated entry stays a repeated entry."""
 
-_ON_SHAPES = {
+ON_SHAPES = {
     "Add", "Cast", "Concat", "Div", "Equal", "Gather", "Identity", "Mul", "Reshape", "Slice", "Squeeze", "Sub",
     "Unsqueeze", "Where",
 }  # fmt: skip
@@ -41,12 +41,13 @@ class Hidden:
 
     `guards`: per slice that it comes from, whether that has an entry (bool `[1]`). `axes`: those that were sliced, None
     once they have been moved about. `counts`: it is computed from a shape in which repeated entries count, so that not
-    its entries but their values are uncertain.
+    its entries but their values are uncertain. `mask`: what chose the entries, for the lists of `masked_lists`.
     """
 
     guards: tuple[Value, ...]
     axes: frozenset[int] | None = None
     counts: bool = False
+    mask: Value | None = None
 
 
 def lower_moving_slice(
@@ -63,7 +64,7 @@ def lower_moving_slice(
         raise UnsupportedError("a slice with steps between bounds that depend on the input")
     axis = 0 if axes is None else int(constant(axes, "an axis").item()) % len(data.shape)
     before = Hidden((), frozenset()) if known is None else known
-    if before.counts or before.axes is None or axis in before.axes:
+    if before.mask is not None or before.counts or before.axes is None or axis in before.axes:
         raise UnsupportedError("a slice of what has a length that depends on the input")
     (root, first), (other, last) = _from_root(build, start), _from_root(build, end)
     if root != other or last <= first:
@@ -117,6 +118,10 @@ def lower_with_hidden(
     others.
     """
     found = [h for h in hidden if h is not None]
+    if any(h.mask is not None for h in found):
+        from falsifier.network.masked_lists import lower_with_mask
+
+        return lower_with_mask(build, node, operands, hidden, lower)
     guards = tuple({g.name: g for h in found for g in h.guards}.values())
     counting = any(h.counts for h in found)
     if node.key == "Shape":
@@ -125,12 +130,12 @@ def lower_with_hidden(
         return lower(), Hidden(guards)
     if node.key in ("Expand", "Reshape") and not (hidden[0] and hidden[0].counts):
         return lower(), Hidden(guards)
-    if not counting and node.key in _KEEPING:
+    if not counting and node.key in KEEPING:
         return lower(), Hidden(guards)
     if not counting and node.key in ("Scatter", "ScatterElements", "ScatterND"):
         return [_scattered(build, node, operands, hidden, guards, lower)], None
     on_shapes = all(h.counts for h in found) and not any(isinstance(o, Value) for o in operands)
-    if on_shapes and node.key in _ON_SHAPES:
+    if on_shapes and node.key in ON_SHAPES:
         return lower(), Hidden(guards, counts=True)
     raise UnsupportedError(f"{node.op} of a tensor whose length depends on the input")
 

@@ -213,6 +213,10 @@ class _Walk:
                         scope.hidden[name] = hidden
         for name in outputs:
             if name in scope.hidden:
+                if scope.hidden[name].mask is not None:
+                    raise UnsupportedError(
+                        f"tensor {name!r}, from NonZero: how many results there are depends on the input"
+                    )
                 raise UnsupportedError(f"the length of tensor {name!r} depends on the input")
 
     def _seen(
@@ -225,14 +229,17 @@ class _Walk:
             return self._on_sequences(node, carried, any(hidden), scope, opsets), None
         plain = partial(self._node, node, operands, proto, scope, opsets)
         moving = node.key == "Slice" and any(isinstance(o, Value) for o in operands[1:])
-        if not moving and not any(hidden):
+        listing = node.key in ("NonZero", "Expand") and any(isinstance(o, Value) for o in operands[-1:])
+        if not moving and not listing and not any(hidden):
             return plain(), None
-        from falsifier.network import hidden_lengths
+        from falsifier.network import hidden_lengths, masked_lists
 
         try:
             if moving:
                 part, its = hidden_lengths.lower_moving_slice(self.build, node, operands, hidden[0])
                 return [part], its
+            if listing:
+                return masked_lists.lower_first(self.build, node, operands, hidden[0])
             return hidden_lengths.lower_with_hidden(self.build, node, operands, hidden, plain)
         except UnsupportedError as error:
             raise UnsupportedError(f"node {node.name!r} ({node.op}): {error}") from error

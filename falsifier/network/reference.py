@@ -69,7 +69,8 @@ class Reference:
     """A session on the original bytes or file. One compute thread, one sample, no engine's tricks.
 
     `model` is a path (external data is found beside it) or the bytes of a model, whose external data lies in `folder`.
-    `shapes` are the concrete shapes of the inputs where the model leaves dimensions open.
+    `shapes` are the concrete shapes of the inputs where the model leaves dimensions open. `may_remember`: outputs may
+    depend on what was run before, see `vetting.vet`.
     Raises InputError, in one line, for what onnxruntime cannot load, MemoryError for what does not fit into memory.
     """
 
@@ -84,7 +85,7 @@ class Reference:
         import onnxruntime
 
         self.origin = origin or (model if isinstance(model, str) else "<model>")
-        vet(model, folder, self.origin)
+        self.may_remember = vet(model, folder, self.origin)
         options = runtime.session_options(threads=1)
         if folder is not None and isinstance(model, bytes):
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)

@@ -20,39 +20,41 @@ from falsifier.input_file import MODEL, opened
 from falsifier.network.wire import LENGTH, Data, MalformedError, fields, integers
 
 _GRAPH, _FUNCTIONS = 7, 25  # fields of a ModelProto
-_INITIALIZER, _SPARSE = 5, 15  # of a GraphProto
+_NODE, _INITIALIZER, _SPARSE = 1, 5, 15  # of a GraphProto
 _DIMS, _NAME, _EXTERNAL = 1, 8, 13  # of a TensorProto
 _DATA = (4, 5, 6, 7, 9, 10, 11)  # its fields that hold elements
 _VALUES, _SPARSE_DIMS = 1, 3  # of a SparseTensorProto
+_REMEMBERING = b"BatchNormalization"
 _PER_BYTE = 8  # elements that a byte holds at most
 _MOST_AXES = 64  # of a tensor in numpy
 _MOST_NODES = 10**6  # once all functions are written out
 
 
-def vet(model: str | bytes, folder: str | None, origin: str) -> None:
+def vet(model: str | bytes, folder: str | None, origin: str) -> bool:
     """Look through a model: a path, or bytes whose external data lies in `folder`.
 
+    Returns whether it may remember: onnxruntime writes the statistics that a BatchNormalization in training mode moves
+    over the model's own, so that outputs depend on what a session has run before.
     Raises InputError, with the tensor and what is wrong with it.
     """
     try:
         if isinstance(model, bytes):
-            _vet(model, folder, None, origin)
-            return
+            return _vet(model, folder, None, origin)
         with opened(model) as file:
             if os.fstat(file.fileno()).st_size == 0:
-                return
+                return False
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                _vet(data, str(Path(model).parent), os.path.realpath(model), origin)
+                return _vet(data, str(Path(model).parent), os.path.realpath(model), origin)
     except MalformedError:
-        return
+        return False
     except OSError as error:
         if error.errno == errno.ENOMEM:  # no address space
             raise MemoryError(f"{origin}: does not fit into memory") from None
         raise
 
 
-def _vet(data: Data, folder: str | None, real: str | None, origin: str) -> None:
-    functions = False
+def _vet(data: Data, folder: str | None, real: str | None, origin: str) -> bool:
+    functions = remembers = False
     for number, wire, start, stop in fields(data, 0, len(data)):
         if number == _GRAPH and wire == LENGTH:
             for inner, kind, a, b in fields(data, start, stop):
@@ -60,9 +62,14 @@ def _vet(data: Data, folder: str | None, real: str | None, origin: str) -> None:
                     _vet_tensor(data, a, b, folder, real, origin)
                 elif kind == LENGTH and inner == _SPARSE:
                     _vet_sparse(data, a, b, origin)
-        functions = functions or number == _FUNCTIONS
+                elif kind == LENGTH and inner == _NODE and not remembers:
+                    remembers = data.find(_REMEMBERING, a, b) >= 0
+        if number == _FUNCTIONS:
+            functions = True
+            remembers = remembers or data.find(_REMEMBERING, start, stop) >= 0
     if functions:
         _vet_functions(bytes(data), origin)
+    return remembers
 
 
 def _vet_tensor(data: Data, start: int, stop: int, folder: str | None, real: str | None, origin: str) -> None:

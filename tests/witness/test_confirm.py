@@ -189,3 +189,39 @@ def test_a_network_that_draws_random_numbers_has_no_witness() -> None:
     verdict = door(model, one("0", "1", "(>= Y_0 -100)")).confirm(at(0.75))
     assert isinstance(verdict, Rejection)
     assert "random" in verdict.reason
+
+
+@pytest.mark.parametrize("opset", [9, 15])
+def test_what_a_session_remembers_of_a_point_does_not_confirm_it(opset: int) -> None:
+    """onnxruntime moves the statistics of a normalisation in training mode where they are kept in the model."""
+    training: dict[str, Any] = {"training_mode": 1} if opset > 13 else {}
+    told = ["mean", "variance", "saved_mean", "saved_variance"][: 2 if opset > 13 else 4]
+    nodes = [
+        onnx.helper.make_node("Conv", ["X", "k"], ["c"]),
+        onnx.helper.make_node("BatchNormalization", ["c", "one", "zero", "m", "v"], ["n", *told], **training),
+        onnx.helper.make_node("ReduceMax", ["n"], ["Y"], keepdims=0),
+    ]
+    values: dict[str, Any] = {"k": [[[[0.5, -1.0]]]], "one": [1.0], "zero": [0.0], "m": [0.0], "v": [1.0]}
+    constants = [models.constant(name, value) for name, value in values.items()]
+    scalar = [models.tensor("Y", [])]
+    model = models.model(nodes, [models.tensor("X", [1, 1, 1, 4])], scalar, constants, opset=opset)
+    point = at(0.25, -0.5, 0.75, 0.5)
+    fresh = float(load(model).reference.run_flat(point)[0])
+    used = load(model).reference
+    for _ in range(300):
+        now = float(used.run_flat(point)[0])
+    text = models.declare(4, 1) + models.box([-1] * 4, [1] * 4)
+    for bound in (now, fresh):
+        asked = f"(assert (>= Y_0 {bound - 1e-4:.6f}))(assert (<= Y_0 {bound + 1e-4:.6f}))\n"
+        verdict = Door(parse(text + asked), [used]).confirm(point)
+        if isinstance(verdict, Witness):  # a version that forgets: as every session of the judges gives it
+            assert verdict.outputs[0] == pytest.approx(fresh)
+
+
+def test_batch_normalisation_at_inference_is_confirmed() -> None:
+    node = onnx.helper.make_node("BatchNormalization", ["X", "one", "zero", "zero", "one"], ["Y"], epsilon=0.0)
+    constants = [models.constant(name, value) for name, value in {"one": [1.0], "zero": [0.0]}.items()]
+    model = models.model([node], [models.tensor("X", [1, 1])], [models.tensor("Y", [1, 1])], constants)
+    verdict = door(model, one("0", "1", "(>= Y_0 0.5)")).confirm(at(0.75))
+    assert isinstance(verdict, Witness)
+    assert verdict.class_ is EXACT
