@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from onnx import GraphProto, TensorProto
 
 _LOCATION, _PLACE = 13, 14  # fields of a TensorProto: the entries that say where it lies, and whether it lies elsewhere
+_SOON_READ = 1 << 22  # bytes; of larger ones a walk reads less, which passes over what tensors hold
 _MODEL = "model"
 _TENSOR = "tensor"
 _INNER = {
@@ -53,7 +54,7 @@ def may_be_beside(model: Path, file: str | os.PathLike[str]) -> bool:
 
 def _locations(data: Data) -> set[str]:
     """The names of the files that tensors lie in. Raises MalformedError."""
-    if data.find(b"location") < 0:  # most models: nothing has to be walked
+    if len(data) <= _SOON_READ and data.find(b"location") < 0:  # most models: nothing has to be walked
         return set()
     found: set[str] = set()
     waiting = [(_MODEL, 0, len(data))]

@@ -21,6 +21,8 @@ def fields(data: Data, start: int, stop: int) -> Iterator[tuple[int, int, int, i
     while at < stop:
         key, at = varint(data, at, stop)
         number, wire = key >> 3, key & 7
+        if number == 0:  # none has that, but a file of zeros, however long
+            raise MalformedError
         begin = at
         if wire == 0:
             _, at = varint(data, at, stop)
