@@ -12,14 +12,13 @@ queries and FOLDER/instances.csv for `search_strength.py FOLDER/instances.csv`.
 from __future__ import annotations
 
 import argparse
-import csv
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from planted_flat import query_of
+from planted_flat import query_of, write_list
 
 Array = NDArray[Any]
 
@@ -131,10 +130,7 @@ def main() -> None:
                 (options.folder / f"{name}.onnx").write_bytes(network.SerializeToString())
                 (options.folder / f"{name}.vnnlib").write_text(query)
                 rows.append([kind, f"{name}.onnx", f"{name}.vnnlib", 60, "sat"])
-    with (options.folder / "instances.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["family", "network", "property", "timeout_s", "expected"])
-        writer.writerows(rows)
+    write_list(options.folder, rows)
 
 
 if __name__ == "__main__":

@@ -232,6 +232,14 @@ def outputs_where_it_holds(one: Made, model: Any) -> int:
     return y.size if holds(query, [x, y], Arithmetic.EXACT) else 0
 
 
+def write_list(folder: Path, rows: list[list[Any]]) -> None:
+    """FOLDER/instances.csv of rows of family, network, property, time limit and answer."""
+    with (folder / "instances.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["family", "network", "property", "timeout_s", "expected"])
+        writer.writerows(rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
@@ -258,10 +266,7 @@ def main() -> None:
                 (options.folder / f"{name}.vnnlib").write_text(query_of(inputs, outputs, one.atoms))
                 rows.append([kind, f"{name}.onnx", f"{name}.vnnlib", 60, "sat"])
                 made_of_kind += 1
-    with (options.folder / "instances.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["family", "network", "property", "timeout_s", "expected"])
-        writer.writerows(rows)
+    write_list(options.folder, rows)
 
 
 if __name__ == "__main__":

@@ -30,8 +30,7 @@ def limit_libraries() -> None:
     """Keep libraries that start a thread for every core of the CPU affinity, as numpy's BLAS does when it is imported,
     within what control groups leave: more threads than that stand still in turns. What the user said holds.
     """
-    cores = free_cores()
-    if not _LIBRARIES & os.environ.keys() and cores < _affinity():
+    if not _LIBRARIES & os.environ.keys() and (cores := free_cores()) < _affinity():
         os.environ["OPENBLAS_NUM_THREADS"] = str(cores)
 
 

@@ -38,10 +38,10 @@ def content_of(path: Path) -> Content:
 
 def _of_external_files(model: Path) -> str:
     """Digests of the files beside a model, each with its name; no digest where one cannot be read."""
-    from falsifier.network.external_files import with_external_data
+    from falsifier.network.external_files import external_data
 
     out = []
-    for path in list(with_external_data(model))[1:]:
+    for path in external_data(model):
         try:
             with opened(path) as file:
                 out.append(f"+{path.name}={hashlib.file_digest(file, 'sha256').hexdigest()}")

@@ -16,7 +16,7 @@ Name = str | os.PathLike[str]
 def demand_others(
     outputs: Mapping[str, Name | None], files: Iterable[Name | None], models: Iterable[Name] = (), whole: str = ""
 ) -> None:
-    """Raise InputError where an output would take the place of what is read, or of another output.
+    """Raise InputError where an output would take the place of what is read.
 
     outputs: by option, `-` and None are no files; files: what is read, None and what is not there are none; models:
     read with the files that their tensors lie in; whole: what all of that makes up, for the message.
@@ -77,7 +77,7 @@ def inside(given: Name | None) -> list[Name]:
 def _demand_no_weights(option: str, target: Name, model: Path) -> None:
     if not model.is_file():
         return
-    from falsifier.network.external_files import may_be_beside, with_external_data
+    from falsifier.network.external_files import external_data, may_be_beside
 
     if may_be_beside(model, target):
-        demand_another(option, target, list(with_external_data(model))[1:], f"the model {model}")
+        demand_another(option, target, external_data(model), f"the model {model}")

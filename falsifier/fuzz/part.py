@@ -21,16 +21,12 @@ class Part(Session):
 
         outputs = [_own(build, v) for v in outputs]
         graph = write_graph(build.program, inputs, outputs)
-        held = [onnxruntime.OrtValue.ortvalue_from_numpy(a) for a in graph.shared.values()]
+        held = {name: onnxruntime.OrtValue.ortvalue_from_numpy(a) for name, a in graph.shared.items()}
+        # whatever the optimiser fuses or folds is gone from what is to be watched
+        level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
 
         def make(threads: int) -> Any:
-            options = runtime.session_options(threads)
-            # whatever the optimiser fuses or folds is gone from what is to be watched
-            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-            options.add_session_config_entry("session.disable_quant_qdq", "1")
-            if held:
-                options.add_external_initializers(list(graph.shared), held)
-            return onnxruntime.InferenceSession(graph.model, options, providers=["CPUExecutionProvider"])
+            return runtime.inference_session(graph.model, threads, level, held, integers=False)
 
         self._held = held
         try:

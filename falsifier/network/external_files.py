@@ -30,8 +30,13 @@ _INNER = {
 
 
 def with_external_data(model: Path) -> Iterator[Path]:
-    """The file of a model, and those that its tensors lie in, told without a library."""
+    """The file of a model, and those that its tensors lie in."""
     yield model
+    yield from external_data(model)
+
+
+def external_data(model: Path) -> list[Path]:
+    """The files that a model's tensors lie in, told without a library; none where there is no model to read."""
     try:
         with opened(model) as file:
             if file.read(2) == GZIP:
@@ -40,9 +45,8 @@ def with_external_data(model: Path) -> Iterator[Path]:
                 with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                     found = _locations(data)
     except (InputError, MalformedError, OSError, ValueError):  # no model, which loading says; nothing maps no bytes
-        return
-    for location in sorted(found):
-        yield model.parent / location
+        return []
+    return [model.parent / location for location in sorted(found)]
 
 
 def may_be_beside(model: Path, file: str | os.PathLike[str]) -> bool:

@@ -259,21 +259,15 @@ class OnnxruntimeEngine:
         """`fuse_integers`: let onnxruntime compute quantised layers with integers, as it does in the original."""
         import onnxruntime
 
-        names, held = [], []
+        held = {}
         for name, array in graph.shared.items():
             if id(array) not in self._shared:
                 self._shared[id(array)] = (array, onnxruntime.OrtValue.ortvalue_from_numpy(array))
-            names.append(name)
-            held.append(self._shared[id(array)][1])
+            held[name] = self._shared[id(array)][1]
+        level = self._optimisation()
 
         def make(threads: int) -> Any:
-            options = runtime.session_options(threads)
-            options.graph_optimization_level = self._optimisation()
-            if not fuse_integers:
-                options.add_session_config_entry("session.disable_quant_qdq", "1")
-            if names:
-                options.add_external_initializers(names, held)
-            session = onnxruntime.InferenceSession(graph.model, options, providers=["CPUExecutionProvider"])
+            session = runtime.inference_session(graph.model, threads, level, held, integers=fuse_integers)
             runtime.give_back(sum(array.nbytes for array in graph.shared.values()))
             return session
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -34,6 +35,23 @@ def session_options(threads: int) -> Any:
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
     options.log_severity_level = 4
     return options
+
+
+def inference_session(model: bytes, threads: int, level: Any, shared: Mapping[str, Any], *, integers: bool) -> Any:
+    """An `InferenceSession` of a program on the CPU.
+
+    level: of optimisation; shared: `OrtValue`s of constants that are no part of the model, to be held as long as the
+    session is; integers: whether quantised layers may be computed in integers. Raises `errors`.
+    """
+    import onnxruntime
+
+    options = session_options(threads)
+    options.graph_optimization_level = level
+    if not integers:
+        options.add_session_config_entry("session.disable_quant_qdq", "1")
+    if shared:
+        options.add_external_initializers(list(shared), list(shared.values()))
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def errors() -> tuple[type[Exception], ...]:

@@ -12,7 +12,7 @@ from falsifier.campaign.plan import Job, QueryFile
 from falsifier.campaign.units import Unit
 from falsifier.errors import InputError
 from falsifier.input_file import MODEL, demand_size, limit_or, opened
-from falsifier.network.external_files import with_external_data
+from falsifier.network.external_files import external_data
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def _paths(unit: Unit) -> Iterator[Path]:
 
 
 def _parcel(path: Path) -> Parcel | None:
-    beside = list(with_external_data(path))[1:] if path.name.endswith(".onnx") else []
+    beside = external_data(path) if path.name.endswith(".onnx") else []
     files = {path.name: path}
     for other in beside:
         name = os.path.relpath(other, path.parent)
