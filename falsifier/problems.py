@@ -158,9 +158,9 @@ class Problems:
 
     def _sound(self, engine: Engine) -> bool:
         """Whether nothing speaks against the gradients of an engine of the network."""
-        from falsifier.network.slope_check import contradicted, is_judged
+        from falsifier.network.slope_check import speaks_against
 
-        return not (is_judged(engine, self._network.lowered) and contradicted(engine, *self.hull()))
+        return not speaks_against(engine, self._network.lowered, *self.hull())
 
     def hull(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """The least box `[n]` around the boxes of all targets."""

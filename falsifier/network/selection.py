@@ -143,10 +143,10 @@ def _checked(engine: Engine, network: Served, box: Box | None, lowered: Lowered,
     discrete = any(p.op in DISCRETE or _rounds(p) for p in lowered.program.primitives)
     outcome = self_check(engine, network.reference, box, discrete=discrete, gradient=gradient, grain=lowered.grain)
     if gradient and outcome.passed and engine.differentiable:
-        from falsifier.network.slope_check import contradicted, is_judged
+        from falsifier.network.slope_check import speaks_against
 
         within = box or (np.zeros(engine.n), np.ones(engine.n))
-        if is_judged(engine, lowered) and contradicted(engine, *within):
+        if speaks_against(engine, lowered, *within):
             return replace(outcome, gradient=GradientState.WRONG)
     return outcome
 

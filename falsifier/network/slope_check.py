@@ -34,6 +34,11 @@ _BY_FAR = 8  # times what the differences lie apart
 _STRAIGHT = frozenset(("Ceil", "Floor", "Hardmax", "Mod", "QuantizeLinear", "Round", "Sign"))
 
 
+def speaks_against(engine: Engine, lowered: Lowered, lower: Array, upper: Array) -> bool:
+    """Whether gradients that are meant to be slopes are contradicted inside of a box `[n]`, where a look is cheap."""
+    return is_judged(engine, lowered) and contradicted(engine, lower, upper)
+
+
 def is_judged(engine: Engine, lowered: Lowered) -> bool:
     """Whether a look is cheap, and gradients are meant to be slopes: nothing is passed straight through a step."""
     if engine.stepped or lowered.grain or 5 * _FEW * engine.lane_bytes > _CHEAP:
